@@ -38,12 +38,12 @@ class Command(NamedTuple):
 
 
 def _bench(module: str, help: str) -> Command:
-    """A measurement: the function of its module's name."""
+    """Describe a measurement: the function of its module's name."""
     return Command(f"inceptionn.evaluate.bench.{module}", module.rpartition(".")[2], "bench", help)
 
 
 def _reproduce(name: str, help: str) -> Command:
-    """An artefact of a paper."""
+    """Describe an artefact of a paper."""
     return Command("inceptionn.evaluate.reproduce.command", name, "bench", help)
 
 
@@ -185,7 +185,10 @@ _MOST_LINES = 4
 
 
 def _load(name: str, command: Command) -> Any:
-    """Typer's command; its module is imported here. Raises ``ModuleNotFoundError`` if an extra is missing."""
+    """Import the command's module and return Typer's command.
+
+    Raises ``ModuleNotFoundError`` if an extra is missing.
+    """
     if command.commands is not None:
         group = typer.Typer(
             cls=_group(command.commands), add_completion=False, no_args_is_help=True, rich_markup_mode=None
@@ -199,7 +202,10 @@ def _load(name: str, command: Command) -> Any:
 
 
 def _group(commands: dict[str, Command]) -> type[TyperGroup]:
-    """A group of commands. For ``--help`` it has names and one line each; a command is loaded when called."""
+    """Make a group of commands.
+
+    For ``--help`` it has names and one line each; a command is loaded when called.
+    """
 
     class _Commands(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -243,7 +249,10 @@ def _inceptionn(
 
 
 def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
-    """The line that names the pip extra, or None if it is one of our own modules that is missing."""
+    """Return the line that names the pip extra.
+
+    None if one of our own modules is missing.
+    """
     command, commands = None, COMMANDS
     for word in arguments:
         if word in commands:
@@ -288,7 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _text(error: Any) -> str:
-    """An exception's text as one line; of a long one, such as a tool's output, the first and the last."""
+    """Return an exception's text as one line.
+
+    Of a long one, such as a tool's output, it has the first and the last line.
+    """
     text: str = error.format_message() if isinstance(error, _ClickException) else str(error)
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {str(error.filename)!r}"

@@ -73,7 +73,7 @@ def _method(
 
 
 def _is_description(value: Any) -> bool:
-    """Whether what a rank sent is None, or the type and the shape of an array that it can have."""
+    """Tell whether a rank's message is None, or the type and the shape of an array that it can have."""
     match value:
         case None:
             return True

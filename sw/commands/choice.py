@@ -62,7 +62,7 @@ class Errors:
         self.relative = math.sqrt(squares / norm) if norm else 0.0
 
     def rows(self) -> list[tuple[str, int]]:
-        """Label and count of every bin from the first to the last one that holds something."""
+        """Return label and count of every bin from the first to the last one that is not empty."""
         used = np.flatnonzero(self.counts)
         rows = [("exact", self.exact)]
         for i in range(int(used[0]), int(used[-1]) + 1) if len(used) else ():
@@ -104,16 +104,20 @@ class Choice(Effect):
         return f"--codec {self.codec} --bound {self.k} --scale {self.scale}"
 
     def arguments(self, scale: str) -> str:
-        """Those of `CompressState` and `allreduce_comp`; ``scale`` is the one of ``inspect --scale``.
+        """Return the arguments of `CompressState` and `allreduce_comp`.
 
-        Of scales that the user did not choose, every one but 0 is that of "auto".
+        ``scale`` is the one of ``inspect --scale``. Of scales that the user did not choose, every one but 0
+        is that of "auto".
         """
         chosen = "None" if not self.scale else "'auto'" if scale in ("0", "auto") else str(self.scale)
         return f"codec=Codec(2**-{self.k}, {self.codec!r}), scale={chosen}"
 
 
 def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
-    """Both codecs at several bounds and every scale on a float32 array of one dimension. O(size) each."""
+    """Measure both codecs at several bounds and every scale on a float32 array of one dimension.
+
+    O(size) each.
+    """
     found = []
     for scale in scales:
         for variant in DEFAULTS:
@@ -124,7 +128,10 @@ def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
 
 
 def effect_of(codec: StreamCodec, values: NDArray[np.float32], scale: int = 0, name: str = "") -> Effect:
-    """What a codec does to a float32 array of one dimension. O(size). Only a `Codec` scales."""
+    """Measure the effect of a codec on a float32 array of one dimension. O(size).
+
+    Only a `Codec` scales.
+    """
     errors = Errors(codec, values, scale)
     compress = partial(codec.compress, scale=scale) if isinstance(codec, Codec) else codec.compress
     size = sum(len(compress(values[i : i + CHUNK])) for i in range(0, len(values), CHUNK))
@@ -136,11 +143,14 @@ def effect_of(codec: StreamCodec, values: NDArray[np.float32], scale: int = 0, n
 
 
 def recommended(found: Iterable[Choice]) -> Choice | None:
-    """The highest ratio with a relative L2 error of 0.1 at most; None if there is none."""
+    """Return the highest ratio with a relative L2 error of 0.1 at most.
+
+    None if there is none.
+    """
     good = [choice for choice in found if choice.relative_error <= MOST_RELATIVE_ERROR]
     return max(good, key=lambda choice: choice.ratio, default=None)
 
 
 def scales_of(values: NDArray[np.float32]) -> list[int]:
-    """No scale, and the exponent that ``--scale auto`` gives for the array."""
+    """Return no scale, and the exponent that ``--scale auto`` gives for the array."""
     return sorted({0, scale_exponent(values, "planes")}, key=abs)

@@ -19,10 +19,10 @@ ModeOption = Annotated[
 
 
 def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> Variant:
-    """The codec and mode that two options ask for; a mode alone asks for the paper's codec.
+    """Return the codec and mode that two options name.
 
-    The words of before, ``--mode planes`` and ``--codec bounded``, are accepted with a warning. Others are
-    usage errors.
+    A mode alone asks for the paper's codec. The older words, ``--mode planes`` and ``--codec bounded``, are
+    accepted with a warning. Others are usage errors.
     """
     if mode == PLANES.codec and codec in (None, mode):
         _say_that_it_is_now("--mode planes", "--codec planes")

@@ -86,14 +86,14 @@ class Console(rich.console.Console):
             self.width = FILE_WIDTH
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As rich does it; long lines of text are left to the terminal."""
+        """Print as rich does, but leave long lines of text to the terminal."""
         options.setdefault("crop", False)
         if all(isinstance(thing, str) for thing in objects):
             options.setdefault("soft_wrap", True)
         super().print(*objects, **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """A status line on a terminal."""
+        """Show a status line on a terminal."""
         return super().status(Text(status) if isinstance(status, str) else status, **options)
 
 
@@ -121,23 +121,23 @@ class Table:
         self._sections: set[int] = set()
 
     def add_row(self, *cells: Cell, style: str | None = None) -> None:
-        """One cell per column. Raises ``ValueError`` for another number of them."""
+        """Add one cell per column. Raise ``ValueError`` for another number of them."""
         if len(cells) != len(self.headings):
             raise ValueError(f"a row must have {len(self.headings)} cells, not {len(cells)}")
         self.rows.append((cells, style))
 
     def add_section(self) -> None:
-        """A line below the last row."""
+        """Draw a line below the last row."""
         self._sections.add(len(self.rows) - 1)
 
     def _width(self, column: int, words: bool = False) -> int:
-        """Width of the longest line of a column, or of its longest word."""
+        """Return the width of the longest line of a column, or of its longest word."""
         cells = [self.headings[column], *(str(row[column]) for row, _ in self.rows)]
         parts = [part for cell in cells for part in (cell.split() if words else cell.split("\n"))]
         return max(map(cell_len, parts), default=0)
 
     def _parts(self, most: int) -> list[dict[int, int]]:
-        """Width by column number, of each part."""
+        """Return the width by column number, of each part."""
         widths = {column: self._width(column) for column in range(len(self.headings))}
         if (over := _total(widths) - most) > 0:
             widths[self.wrap] = max(widths[self.wrap] - over, self._width(self.wrap, words=True))
@@ -168,12 +168,15 @@ class Table:
 
 
 def _total(widths: dict[int, int]) -> int:
-    """Columns of a table with its frame."""
+    """Count the columns of a table with its frame."""
     return sum(width + 3 for width in widths.values()) + 1
 
 
 def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
-    """Progress, with a bar or without; nothing where the output is no terminal."""
+    """Make a progress display, with a bar or without.
+
+    It shows nothing where the output is no terminal.
+    """
     columns: Sequence[ProgressColumn] = [TextColumn("{task.description}", markup=False)]
     columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
     live = console.is_terminal

@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def system() -> Finding:
-    """Kernel, interpreter, processors."""
+    """Report kernel, interpreter, processors."""
     detail = (
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, {usable_processors()} processors"
@@ -51,7 +51,7 @@ def system() -> Finding:
 
 
 def codec() -> Finding:
-    """The codec's path, whether it keeps its bound, and its speed."""
+    """Check the codec: its path, whether it keeps its bound, and its speed."""
     x = np.random.default_rng(1).normal(scale=1e-2, size=100_003).astype(np.float32)
     own = Codec()
     back = own.decompress(own.compress(x), x.size)
@@ -69,7 +69,7 @@ def codec() -> Finding:
 
 
 def mpi() -> Finding:
-    """mpi4py, its library, and mpirun."""
+    """Report mpi4py, its library, and mpirun."""
     if find_spec("mpi4py") is None:
         return Finding("MPI", "no", f"mpi4py is not installed: {pip_install('mpi')}")
     code = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0].splitlines()[0])"
@@ -84,7 +84,7 @@ def mpi() -> Finding:
 
 
 def mark() -> Finding:
-    """Whether the kernel takes and keeps the ToS mark."""
+    """Check that the kernel takes and keeps the ToS mark."""
     kept = []
     for family, name in ((socket.AF_INET, "IPv4"), (socket.AF_INET6, "IPv6")):
         try:
@@ -100,7 +100,7 @@ def mark() -> Finding:
 
 
 def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
-    """Whether a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
+    """Check that a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
     name = "mark seen leaving"
     try:
         capture = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
@@ -125,7 +125,10 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
 
 
 def nic() -> Finding:
-    """FPGA boards on the PCI bus. Only the ranks together find out whether they compress."""
+    """Report FPGA boards on the PCI bus.
+
+    Only the ranks together find out whether they compress.
+    """
     boards = []
     for device in sorted(Path("/sys/bus/pci/devices").glob("*")):
         try:
@@ -140,7 +143,7 @@ def nic() -> Finding:
 
 
 def foreign_sockets() -> Finding:
-    """Whether ``inceptionn tag`` can reach other processes' sockets."""
+    """Check that ``inceptionn tag`` can reach other processes' sockets."""
     try:
         release = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
     except ValueError:

@@ -20,7 +20,7 @@ PACKAGES = (
 
 
 def environment(seed: int) -> dict[str, Any]:
-    """Processor, processors, kernel, load, versions, time, and the seed of the data."""
+    """Return processor, processors, kernel, load, versions, time, and the seed of the data."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": _processor(),
@@ -37,7 +37,7 @@ def environment(seed: int) -> dict[str, Any]:
 
 
 def installed(package: str) -> str | None:
-    """The version of a distribution, or None."""
+    """Return the version of a distribution, or None."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -45,7 +45,7 @@ def installed(package: str) -> str | None:
 
 
 def conditions(facts: dict[str, Any]) -> str:
-    """The conditions as one line above a table."""
+    """Format the conditions as one line above a table."""
     load = facts["load_average"][0]
     return (
         f"{facts['processor']}, {facts['processors']} processors, {facts['kernel']}; "

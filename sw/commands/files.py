@@ -117,14 +117,14 @@ def decode(
 
 
 def _out(path: Path, force: bool) -> Path:
-    """Where the result goes, which is checked: of -, standard output."""
+    """Return the checked place of the result: for -, standard output."""
     out = Path(_STANDARD_OUTPUT[0]) if str(path) == STANDARD_OUTPUT else path
     atomic_file.check(out, force)
     return out
 
 
 def _say(out: Path, text: str) -> None:
-    """A line about a file, on standard error if the file is standard output."""
+    """Print a line about a file, on standard error if the file is standard output."""
     typer.echo(f"{out}: {text}", err=str(out) in _STANDARD_OUTPUT)
 
 
@@ -196,7 +196,7 @@ def inspect(
 
 
 def _stream_classes(header: Header) -> NDArray[np.int64]:
-    """How many lanes of the message's stream have each tag, or how many of its groups each code."""
+    """Count the lanes with each tag in the message's stream, or the groups with each code."""
     starts = np.frombuffer(header.codec.index(header.payload, header.count, 1).offsets, "<u8")
     payload = np.frombuffer(header.payload, np.uint8)
     spec = header.codec.spec
@@ -312,7 +312,7 @@ def _draw(
 
 
 def _label(axes: Any, bars: Any, values: Sequence[str]) -> None:
-    """Each bar's value over it, upright where there are many, with room for them."""
+    """Write each bar's value over it, upright where there are many, with room for them."""
     rotation = 90 if len(values) > 8 else 0
     axes.bar_label(bars, values, rotation=rotation, padding=3, fontsize=7)
     axes.margins(y=0.35 if rotation else 0.1)

@@ -19,10 +19,10 @@ OwnCodec = Annotated[
 
 
 def own_codec(text: str | None) -> StreamCodec | None:
-    """The codec of ``--with``, examined; None for None. Modules are also searched in the current folder.
+    """Load and examine the codec of ``--with``; None for None.
 
-    ``MODULE:CLASS`` names a class that needs no arguments, a function that returns a codec, or a codec.
-    Raises ``typer.BadParameter`` for what is none.
+    Modules are also searched in the current folder. ``MODULE:CLASS`` names a class that needs no arguments, a
+    function that returns a codec, or a codec. Raises ``typer.BadParameter`` for anything else.
     """
     if text is None:
         return None

@@ -22,7 +22,10 @@ FirstSeed = Annotated[int, whole(0, 2**31, "Of the first training; each further 
 
 
 def quick(**defaults: Any) -> Any:
-    """The option ``--quick``: other defaults; options that the user gives override them."""
+    """Make the option ``--quick``.
+
+    It sets other defaults; options that the user gives override them.
+    """
 
     def apply(ctx: typer.Context, wanted: bool) -> bool:
         if wanted:
@@ -53,7 +56,7 @@ class Figure(NamedTuple):
         return self.measured <= self.target if self.most else self.measured >= self.target
 
     def json(self) -> dict[str, Any]:
-        """As the JSON file holds it."""
+        """Return the figure as the JSON file holds it."""
         return {
             "name": self.name, "measured": self.measured, "target": self.target,
             "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
@@ -61,7 +64,7 @@ class Figure(NamedTuple):
 
 
 def figures_table(figures: Iterable[Figure]) -> Table:
-    """Target, measurement and verdict of each figure."""
+    """Tabulate target, measurement and verdict of each figure."""
     table = Table("Figures", "", "target", "measured", "")
     for figure in figures:
         target = f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}"
@@ -120,7 +123,10 @@ class Report:
 
 
 def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A line of JSON as a row of CSV: names inside names joined by dots; of a list of numbers, the median."""
+    """Flatten a line of JSON to a row of CSV: names inside names are joined by dots.
+
+    A list of numbers becomes its median.
+    """
     row: dict[str, Any] = {}
     for name, value in line.items():
         if isinstance(value, Mapping):
@@ -133,7 +139,10 @@ def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
-    """The words of a list with commas, each once; a usage error names one that is not allowed."""
+    """Return the words of a list with commas, each once.
+
+    A usage error names one that is not allowed.
+    """
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word not in allowed:
@@ -144,7 +153,7 @@ def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
 
 
 def rate(text: str, option: str = "--rate") -> float:
-    """Bits per second of a text; a usage error names the option."""
+    """Return the bits per second of a text; a usage error names the option."""
     try:
         return bits_per_second(text)
     except ValueError as error:
@@ -152,7 +161,10 @@ def rate(text: str, option: str = "--rate") -> float:
 
 
 def rates(text: str) -> list[float]:
-    """The rates of a list with commas, ascending, each once; a usage error names the wrong one."""
+    """Return the rates of a list with commas, ascending, each once.
+
+    A usage error names the wrong one.
+    """
     found = {rate(word, "--rates") for word in text.split(",") if word.strip()}
     if not found:
         raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")

@@ -22,7 +22,10 @@ RUN = 4096
 
 
 def synthetic(count: int, seed: int) -> Floats:
-    """float32[count]: runs of 4096, normal and Laplace in turn, of standard deviations 1e-3 to 1e-2."""
+    """Draw float32[count]: runs of 4096, normal and Laplace in turn.
+
+    Their standard deviations are 1e-3 to 1e-2.
+    """
     source = np.random.default_rng(seed)
     x = source.standard_normal(count, np.float32)
     for number, first in enumerate(range(0, count, RUN)):
@@ -39,7 +42,7 @@ def best_seconds(
     patience: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """The least time of each call, over rounds of all of them after a first one that warms up.
+    """Return the least time of each call, over rounds of all of them after a first one that warms up.
 
     Rounds end after ``repeats``, or earlier once ``patience`` seconds have passed (at least one counts).
     ``clock``: in seconds; ``time.thread_time`` counts the calling thread's processor time alone.
@@ -58,7 +61,7 @@ def best_seconds(
 
 
 def copying(x: Floats) -> Calls:
-    """``memcpy`` of an array to memory of its own, to measure next to others."""
+    """Make the ``memcpy`` of an array to memory of its own, to measure next to others."""
     copy = np.zeros_like(x)
     return {MEMCPY: lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes)}
 
@@ -72,11 +75,12 @@ def speed(
     patience: float = math.inf,
     codec: Variant = BOUNDED,
 ) -> dict[str, float]:
-    """GB/s of fp32 values on the codec's active path, and of ``memcpy`` on the same array in the same run.
+    """Measure GB/s of fp32 values on the codec's active path, and of ``memcpy`` on the same array.
 
-    Keys: ``memcpy``, ``compress``, ``decompress``, ``decompress_add``, ``lossy``, and ``ratio`` (bytes in per
-    byte out). ``x`` is the array, default: ``synthetic(count, seed=1)``. The best of ``repeats`` rounds over
-    all of them, memory allocated beforehand; fewer rounds once ``patience`` seconds have passed.
+    Both are measured in the same run. Keys: ``memcpy``, ``compress``, ``decompress``, ``decompress_add``,
+    ``lossy``, and ``ratio`` (bytes in per byte out). ``x`` is the array, default: ``synthetic(count,
+    seed=1)``. The best of ``repeats`` rounds over all of them counts, with memory allocated beforehand; there
+    are fewer rounds once ``patience`` seconds have passed.
     """
     if x is None:
         x = synthetic(count, 1)

@@ -50,7 +50,7 @@ class Traffic:
 
 
 def _are_counts(value: Any) -> bool:
-    """Whether what a rank sent are the bytes of its classes, sent and raw."""
+    """Tell whether a rank's message holds the bytes of its classes, sent and raw."""
     return (
         isinstance(value, list)
         and len(value) == 2

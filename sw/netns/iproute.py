@@ -29,7 +29,7 @@ class KernelLacks(NetworkUnavailable):
 
 
 def tool(name: str) -> str:
-    """The path of a program; `NetworkUnavailable` if it is not installed."""
+    """Return the path of a program; `NetworkUnavailable` if it is not installed."""
     found = shutil.which(name) or shutil.which(name, path=_FOLDERS)
     if found is None:
         raise NetworkUnavailable(f"network namespaces need the program '{name}' (package {_PACKAGE[name]})")
@@ -40,7 +40,7 @@ _PACKAGE = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "mount"
 
 
 def require() -> None:
-    """Returns if networks can be made; else `NetworkUnavailable`, which names all that is missing."""
+    """Check that networks can be made; else `NetworkUnavailable` names all missing parts."""
     missing = []
     if sys.platform != "linux":
         missing.append("Linux")
@@ -56,7 +56,7 @@ def require() -> None:
 
 
 def ip(*arguments: str, namespace: str | None = None) -> str:
-    """The output of one ``ip`` command, in a namespace if one is named.
+    """Return the output of one ``ip`` command, in a namespace if one is named.
 
     Raises `NetworkError` where it fails.
     """
@@ -68,7 +68,10 @@ def ip(*arguments: str, namespace: str | None = None) -> str:
 
 
 def batch(program: str, namespace: str | None, lines: list[str]) -> None:
-    """Several commands of ``ip`` or ``tc`` in one process. `NetworkError` names the first that fails."""
+    """Run several commands of ``ip`` or ``tc`` in one process.
+
+    `NetworkError` names the first that fails.
+    """
     if not lines:
         return
     where = ["-n", namespace] if namespace else []
@@ -81,7 +84,7 @@ def batch(program: str, namespace: str | None, lines: list[str]) -> None:
 
 
 def _run(command: list[str], text: str | None = None) -> tuple[str, str | None]:
-    """A command's output, and its message in one line if it failed, else None."""
+    """Return a command's output, and its message in one line if it failed, else None."""
     _log.debug("run: %s", " ".join(command))
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=_PATIENCE)

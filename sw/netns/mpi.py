@@ -25,7 +25,7 @@ from .namespaces import Host, Namespaces
 def mpirun(
     network: Namespaces, argv: Sequence[str], *, timeout: float = 300.0, **options: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Runs an MPI program with its ranks distributed over the hosts of a network; waits for its end.
+    """Run an MPI program with its ranks distributed over the hosts of a network; wait for its end.
 
     Options are those of `mpi_popen`, as in ``stdout=subprocess.PIPE``. ``subprocess.TimeoutExpired`` after
     ``timeout`` seconds.
@@ -48,7 +48,7 @@ def mpi_popen(
     mca: Mapping[str, str] | None = None,
     **options: Any,
 ) -> subprocess.Popen[Any]:
-    """Starts an MPI program with its ranks distributed over the hosts of a network.
+    """Start an MPI program with its ranks distributed over the hosts of a network.
 
     ``argv`` may begin with further options of mpirun, such as its own ``-np``. ``ranks`` is by default the
     number of hosts; more are distributed round robin. Ranks communicate only over TCP, through the network.
@@ -83,7 +83,7 @@ def _mpirun() -> str:
 
 
 def _agent(path: Path, hosts: Sequence[Host]) -> Path:
-    """Writes the program that replaces ssh: ``agent HOST COMMAND...``."""
+    """Write the program that replaces ssh: ``agent HOST COMMAND...``."""
     cases = "\n".join(
         f'{host.name}) set -- {shlex.join(host.command(["sh", "-c"]))} "$*" ;;' for host in hosts
     )

@@ -46,14 +46,14 @@ class Host:
         self._started: list[subprocess.Popen[Any]] = []
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command line that runs ``argv`` in this host: `run` and `popen` use it."""
+        """Return the command line that runs ``argv`` in this host, for `run` and `popen`."""
         inside = [tool("unshare"), "--uts", "sh", "-c", _ENTER, self.name, str(self._names)]
         return [tool("ip"), "netns", "exec", self.name, *inside, *argv]
 
     def run(
         self, argv: Sequence[str], *, timeout: float = 60.0, **options: Any
     ) -> subprocess.CompletedProcess[Any]:
-        """``subprocess.run(argv, **options)`` in this host.
+        """Call ``subprocess.run(argv, **options)`` in this host.
 
         ``subprocess.TimeoutExpired`` after ``timeout`` seconds; processes that it has started end with the
         network.
@@ -61,13 +61,16 @@ class Host:
         return subprocess.run(self.command(argv), timeout=timeout, **options)
 
     def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """``subprocess.Popen(argv, **options)`` in this host; ended with the network at the latest."""
+        """Call ``subprocess.Popen(argv, **options)`` in this host.
+
+        The process is ended with the network at the latest.
+        """
         started = subprocess.Popen(self.command(argv), **options)
         self._started.append(started)
         return started
 
     def set(self, **values: object) -> None:
-        """Sets variables of ``net.ipv4`` in this host, such as ``tcp_congestion_control="cubic"``."""
+        """Set variables of ``net.ipv4`` in this host, such as ``tcp_congestion_control="cubic"``."""
         for name, value in values.items():
             path = f"/proc/sys/net/ipv4/{name}"
             script = 'printf %s "$1" >"$0"'
@@ -79,11 +82,11 @@ class Host:
                 )
 
     def pids(self) -> list[int]:
-        """The processes that run in this host."""
+        """Return the processes that run in this host."""
         return registry.pids(self.name)
 
     def reap(self) -> None:
-        """Collects the exit status of the processes that `popen` has started, once the host is gone."""
+        """Collect the exit status of the processes that `popen` has started, once the host is gone."""
         for started in self._started:
             try:
                 started.wait(1)
@@ -138,7 +141,7 @@ class Namespaces:
         self._handlers: dict[signal.Signals, Any] = {}
 
     def names(self, number: int) -> list[str]:
-        """The namespaces of the set of that number."""
+        """Return the namespaces of the set of that number."""
         ends = (*map(str, range(self.size)), *self._extra)
         return [f"{registry.PREFIX}{number}-{end}" for end in ends]
 
@@ -171,7 +174,7 @@ class Namespaces:
         return self
 
     def _join(self) -> None:
-        """Where a subclass joins the hosts."""
+        """Join the hosts, in a subclass."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,7 +182,7 @@ class Namespaces:
         self.close()
 
     def close(self) -> None:
-        """Removes everything; does nothing at a second call, or in a forked process."""
+        """Remove everything; do nothing at a second call, or in a forked process."""
         if os.getpid() != self._pid:
             return
         main = threading.current_thread() is threading.main_thread()

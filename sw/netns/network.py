@@ -80,7 +80,7 @@ class Network(Namespaces):
         return max(_LEAST_BURST, int((self.rate or 0) / 8 * _BURST_SECONDS))
 
     def shape(self, rate: str | float | None) -> None:
-        """Sets another rate for all ports, from now on."""
+        """Set another rate for all ports, from now on."""
         self.rate = None if rate is None else bits_per_second(rate)
         self._entered()
         for host in self.hosts:
@@ -109,7 +109,7 @@ class Network(Namespaces):
         self.shape(self.rate)
 
     def _discipline(self, device: str) -> list[str]:
-        """Tc commands for one device: the rate at its root, delay and loss below it."""
+        """Return tc commands for one device: the rate at its root, delay and loss below it."""
         if self.rate is None and not (self.delay or self.loss):
             return [f"qdisc replace dev {device} root pfifo limit 1000"]
         lines, parent = [], "root"

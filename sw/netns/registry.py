@@ -32,7 +32,7 @@ _TERM_SECONDS = 1.0
 
 
 def folder() -> Path:
-    """Where the files are: /run, or the folder for temporary files where that cannot be written.
+    """Return the folder of the files: /run, or that for temporary files where /run cannot be written.
 
     Raises `NetworkError` where others than root could have written there: what the files name is removed.
     """
@@ -46,19 +46,19 @@ def folder() -> Path:
 
 
 def _open(path: str, flags: int, mode: int = 0o644) -> int:
-    """An opener for `open` that never follows a link."""
+    """Open for `open`, never following a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 def _open_private(path: str, flags: int) -> int:
-    """As `_open`, for a file that other users cannot open: who can open the lock can hold it."""
+    """Open as `_open`, a file that other users cannot open: who can open the lock can hold it."""
     descriptor = _open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
 
 
 def claim(names: Callable[[int], list[str]], files: Path) -> int:
-    """Takes the smallest free number. ``names`` returns the namespaces for a number.
+    """Take the smallest free number. ``names`` returns the namespaces for a number.
 
     ``files``: a folder that goes with them; its name begins with `FILES`. The caller makes it after this
     call, so that `sweep` knows it however early its owner is killed.
@@ -80,18 +80,18 @@ def claim(names: Callable[[int], list[str]], files: Path) -> int:
 
 
 def release(number: int) -> None:
-    """Frees a number whose namespaces and folder have been removed."""
+    """Free a number whose namespaces and folder have been removed."""
     _file(number).unlink(missing_ok=True)
 
 
 def sweep() -> list[str]:
-    """Removes the networks of dead owners. Returns the names of their namespaces."""
+    """Remove the networks of dead owners. Return the names of their namespaces."""
     with _lock():
         return sweep_locked()
 
 
 def folders() -> list[Path]:
-    """The folders with the temporary files of all sets of namespaces that are up."""
+    """Return the folders with the temporary files of all sets of namespaces that are up."""
     found = []
     for path in sorted(folder().glob("*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -103,7 +103,7 @@ def folders() -> list[Path]:
 
 
 def sweep_locked() -> list[str]:
-    """`sweep` for a caller that holds the lock."""
+    """Do `sweep` for a caller that holds the lock."""
     removed: list[str] = []
     for path in sorted(folder().glob("*.json")):
         try:
@@ -126,7 +126,7 @@ def sweep_locked() -> list[str]:
 
 
 def remove(names: list[str]) -> None:
-    """Ends all processes in namespaces that exist, by SIGTERM first, then deletes the namespaces."""
+    """End all processes in existing namespaces, by SIGTERM first, then delete the namespaces."""
     names = [name for name in names if (NETNS / name).exists()]
     if _signal(names, signal.SIGTERM):
         deadline = time.monotonic() + _TERM_SECONDS
@@ -144,12 +144,12 @@ def remove(names: list[str]) -> None:
 
 
 def pids(name: str) -> list[int]:
-    """The processes in a namespace, without zombies."""
+    """Return the processes in a namespace, without zombies."""
     return [int(pid) for pid in ip("netns", "pids", name).split() if _state(int(pid)) not in ("", "Z", "X")]
 
 
 def _signal(names: list[str], number: int) -> int:
-    """Sends a signal to all processes in the namespaces but this one; returns their number."""
+    """Send a signal to all processes in the namespaces but this one; return their number."""
     found = 0
     for name in names:
         with suppress(NetworkError):
@@ -166,7 +166,7 @@ def _file(number: int) -> Path:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields 3 and on of /proc/PID/stat (proc(5)), empty if there is no such process."""
+    """Return fields 3 and on of /proc/PID/stat (proc(5)), empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -178,7 +178,10 @@ def _state(pid: int) -> str:
 
 
 def _owner(pid: int) -> dict[str, Any]:
-    """What identifies a process, even if its id is used again; without a start time if it is gone."""
+    """Identify a process, even if its id is used again.
+
+    There is no start time if it is gone.
+    """
     fields = _stat(pid)
     alive = fields and fields[0] not in ("Z", "X")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -17,10 +17,10 @@ LEAST_RATE, MOST_RATE = 8e3, 1e12
 
 
 def bits_per_second(rate: str | float) -> float:
-    """Bits per second of a number, or of a text such as "100m", "1g" or "2.5gbit" (decimal prefixes).
+    """Return the bits per second of a number, or of a text such as "100m", "1g" or "2.5gbit".
 
-    Raises ``ValueError`` for another text, or a rate that is not within 8 kbit/s to 1 Tbit/s; it names the
-    value.
+    Prefixes are decimal. Raises ``ValueError`` for another text, or a rate that is not within 8 kbit/s to 1
+    Tbit/s; it names the value.
     """
     value = _parsed(rate, _RATE, _PREFIX, "rate", "a number of bits per second such as '100m', '1g' or '10g'")
     if not LEAST_RATE <= value <= MOST_RATE:
@@ -29,7 +29,10 @@ def bits_per_second(rate: str | float) -> float:
 
 
 def seconds(time: str | float) -> float:
-    """Seconds of a number, or of a text such as "20us" or "1.5ms". ``ValueError`` names the value."""
+    """Return the seconds of a number, or of a text such as "20us" or "1.5ms".
+
+    ``ValueError`` names the value.
+    """
     value = _parsed(time, _TIME, _SECOND, "time", "a number of seconds or a text such as '20us' or '1ms'")
     if not 0 <= value <= 60:
         raise ValueError(f"time must be 0 to 60 seconds, not {time!r}")
@@ -37,7 +40,10 @@ def seconds(time: str | float) -> float:
 
 
 def fraction(share: str | float) -> float:
-    """0..1 of a number, or of a text such as "0.01" or "1%". ``ValueError`` names the value."""
+    """Return 0..1 of a number, or of a text such as "0.01" or "1%".
+
+    ``ValueError`` names the value.
+    """
     value = _parsed(share, _SHARE, {"": 1.0, "%": 0.01}, "share", "a number in 0..1 or a text such as '1%'")
     if not 0 <= value <= 1:
         raise ValueError(f"share must be 0 to 1, or 0% to 100%, not {share!r}")
@@ -45,7 +51,7 @@ def fraction(share: str | float) -> float:
 
 
 def rate_text(rate: float | None) -> str:
-    """A rate for a table: "100 Mbit/s", or "unshaped" for None."""
+    """Format a rate for a table: "100 Mbit/s", or "unshaped" for None."""
     if rate is None:
         return "unshaped"
     prefix = max((name for name, factor in _PREFIX.items() if rate >= factor), key=lambda name: _PREFIX[name])

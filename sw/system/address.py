@@ -3,7 +3,10 @@
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT`` or ``[ADDRESS]:PORT``; ``ValueError`` ending with the text otherwise."""
+    """Return host and port of ``HOST:PORT`` or ``[ADDRESS]:PORT``.
+
+    Raises ``ValueError``, ending with the text, for another text.
+    """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"an address is HOST:PORT, not {text!r}")
@@ -11,5 +14,5 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def unspecified(host: str) -> bool:
-    """Whether an address stands for all addresses of a host, or for none."""
+    """Tell whether an address stands for all addresses of a host, or for none."""
     return host in ("0.0.0.0", "::")

@@ -42,7 +42,7 @@ def check(path: str | os.PathLike[str], force: bool = True) -> None:
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file, open for writing, that takes the place of ``path`` at the end of the ``with`` block.
+    """Open a binary file for writing that replaces ``path`` at the end of the ``with`` block.
 
     If the block raises, ``path`` stays as it was. A device or a pipe (``/dev/stdout``) is written directly.
     ``OSError``, with ``path`` as its file name, where that fails: no space, no permission, no such folder.
@@ -85,12 +85,18 @@ def write(path: str | os.PathLike[str], data: bytes | memoryview | str) -> None:
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """The file that is written. The link of a pipe, ``/dev/stdout``, leads to no path: it stays as it is."""
+    """Return the file that is written.
+
+    The link of a pipe, ``/dev/stdout``, leads to no path: it stays as it is.
+    """
     return Path(path) if _is_special(Path(path)) else Path(os.path.realpath(path))
 
 
 def _unnamed(partial: Path) -> BinaryIO:
-    """A new file in the folder of ``partial``; it has that name only where every file needs one."""
+    """Open a new file in the folder of ``partial``.
+
+    It has that name only where every file needs one.
+    """
     if _DESCRIPTORS.is_dir():  # by which `_named` finds the file
         with suppress(OSError):  # the next line fails for the same reason, unless O_TMPFILE is the reason
             descriptor = os.open(partial.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -100,7 +106,7 @@ def _unnamed(partial: Path) -> BinaryIO:
 
 
 def _named(file: BinaryIO, path: Path) -> bool:
-    """Gives a file without a name one; False if another file has it."""
+    """Give a file without a name one; False if another file has it."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:  # with a folder's descriptor Python calls linkat(2), which follows the link in /proc
         os.link(_DESCRIPTORS / str(file.fileno()), path.name, dst_dir_fd=folder)
@@ -116,7 +122,7 @@ def _is_special(target: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Writes the new name to the disk, too."""
+    """Write the new name to the disk, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -14,10 +14,10 @@ from urllib.parse import unquote, urlsplit
 
 
 def pip_install(extra: str) -> str:
-    """The shell command that installs an extra of this package into this interpreter's environment.
+    """Return the shell command that installs an extra of this package into this interpreter's environment.
 
-    It installs from where the package came (PEP 610): the package index, a repository, or a folder (editable
-    if it was). ``pip`` is named by its interpreter where the shell would find another one.
+    It installs from the package's origin (PEP 610): the package index, a repository, or a folder (editable if
+    it was). ``pip`` is named by its interpreter where the shell would find another one.
     """
     beside = shutil.which("pip", path=str(Path(sys.executable).parent))
     pip = "pip" if beside and beside == shutil.which("pip") else f"{quote(sys.executable)} -m pip"

@@ -33,7 +33,7 @@ def _is_torch(path: Path) -> bool:
 
 
 def load(path: Path) -> NDArray[np.float32]:
-    """The array of a ``.npy`` file, read into memory, so that another program may truncate the file.
+    """Read the array of a ``.npy`` file into memory, so that another program may truncate the file.
 
     Raises ``ValueError`` for another file, and for one that ends too early. Raises ``TypeError`` for values
     that are not float32; ``OSError`` from the system.

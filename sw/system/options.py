@@ -13,7 +13,10 @@ from .text import nearest
 
 
 def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
-    """An option for a whole number, or several, whose error names the value. ``options``: of typer's."""
+    """Make an option for a whole number, or several, whose error names the value.
+
+    ``options``: of typer's.
+    """
 
     def check(value: Any) -> Any:
         for each in value if isinstance(value, list | tuple) else [value]:
@@ -42,7 +45,10 @@ def one_of(words: Iterable[str], text: str, *names: str, comma: bool = False, **
 
 
 def regular(path: Path | None) -> Path | None:
-    """The callback of options and arguments for files that are read: refuses a pipe, which may never end."""
+    """Refuse a pipe, which may never end, where a file is to be read.
+
+    It is the callback of options and arguments.
+    """
     if path is not None and path.exists() and not path.is_file():
         raise typer.BadParameter(f"must be a file, not {_kind(path)} {str(path)!r}")
     return path

@@ -13,7 +13,7 @@ import sysconfig
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program: next to this interpreter if it is there, else on PATH; None if in neither.
+    """Find a program: next to this interpreter if it is there, else on PATH; None if in neither.
 
     So an environment's programs are found even if its folder is not on PATH, and before others of the same
     name.
@@ -23,5 +23,8 @@ def find_program(name: str) -> str | None:
 
 
 def usable_processors() -> int:
-    """Processors that this process may use. With ``taskset`` they are fewer than the host has."""
+    """Count the processors that this process may use.
+
+    With ``taskset`` they are fewer than the host has.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def unwind_on_signals() -> dict[signal.Signals, Any]:
-    """From now on both signals raise ``SystemExit(128 + number)``, unless the program has its own handlers.
+    """Make both signals raise ``SystemExit(128 + number)``, unless the program has its own handlers.
 
     Returns the former handlers of those that were changed: none outside of the main thread.
     """

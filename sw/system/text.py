@@ -12,12 +12,18 @@ LONGEST = 1000
 
 
 def printable(text: str) -> str:
-    """``text`` with every character that is not printable as Python's escape, such as ``\\x1b``; one line."""
+    """Return ``text`` as one line.
+
+    Characters that are not printable become Python's escapes, such as ``\\x1b``.
+    """
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def brief(value: Any) -> str:
-    """``repr(value)``, shortened to `LONGEST` characters. Works for whole numbers of any length."""
+    """Return ``repr(value)``, shortened to `LONGEST` characters.
+
+    Works for whole numbers of any length.
+    """
     if isinstance(value, int) and value.bit_length() > LONGEST:
         return f"a whole number of {value.bit_length()} bits"
     try:
@@ -28,6 +34,6 @@ def brief(value: Any) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'ring'?)`` for a name that is close to a known one, else nothing."""
+    """Return `` (did you mean 'ring'?)`` for a name that is close to a known one, else nothing."""
     found = get_close_matches(name.lower(), known, 1)
     return f" (did you mean {found[0]!r}?)" if found else ""

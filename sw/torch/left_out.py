@@ -95,6 +95,6 @@ class Places:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern is that of a parameter or of a module around it."""
+    """Tell whether a pattern is that of a parameter or of a module around it."""
     words = name.split(".")
     return any(fnmatchcase(".".join(words[:count]), pattern) for count in range(1, len(words) + 1))

@@ -33,7 +33,7 @@ class TosError(OSError):
 
 
 def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> None:
-    """Marks what a socket sends from now on; IPv4 and IPv6 (traffic class), TCP and UDP.
+    """Mark what a socket sends from now on; IPv4 and IPv6 (traffic class), TCP and UDP.
 
     Best called before ``connect`` or ``listen`` (connections that a marked listener accepts are marked). Only
     then can the maximum segment size be made a multiple of 4: that of the route to ``peer``, an address as
@@ -56,7 +56,7 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
 
 
 def untag(sock: socket.socket) -> None:
-    """Removes the mark: what the socket sends from now on has ToS 0. Errors like `tag`'s."""
+    """Remove the mark: what the socket sends from now on has ToS 0. Errors like `tag`'s."""
     if sock.family not in _HEADERS:
         raise ValueError(f"only IPv4 and IPv6 sockets have a ToS byte, not {sock.family.name}")
     _set(sock, 0)
@@ -64,7 +64,7 @@ def untag(sock: socket.socket) -> None:
 
 @contextmanager
 def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socket]:
-    """A context in which the socket is marked; its end restores the ToS from before.
+    """Mark the socket in this context; its end restores the former ToS.
 
     A TCP socket may send long after a write: end the context only when the other side has confirmed the data.
     """
@@ -78,18 +78,21 @@ def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socke
 
 
 def tos_of(sock: socket.socket) -> int:
-    """The ToS byte (IPv6: traffic class) of what a socket sends, ECN bits included."""
+    """Return the ToS byte (IPv6: traffic class) of a socket's packets, ECN bits included."""
     level, option = _options(sock)[0]
     return sock.getsockopt(level, option)
 
 
 def is_tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> bool:
-    """Whether what a socket sends carries this mark."""
+    """Tell whether a socket's packets carry this mark."""
     return tos_of(sock) & DEFAULT_TOS_MASK == tos
 
 
 def _options(sock: socket.socket) -> list[tuple[int, int]]:
-    """Level and option of the byte; for IPv6 also IPv4's, which counts where the peer is an IPv4 host."""
+    """Return level and option of the byte.
+
+    For IPv6 also IPv4's, which counts where the peer is an IPv4 host.
+    """
     ipv4 = (socket.IPPROTO_IP, socket.IP_TOS)
     if sock.family == socket.AF_INET:
         return [ipv4]
@@ -98,7 +101,7 @@ def _options(sock: socket.socket) -> list[tuple[int, int]]:
 
 
 def _set(sock: socket.socket, tos: int) -> None:
-    """Sets the six upper bits, and reads them back."""
+    """Set the six upper bits, and read them back."""
     for level, option in _options(sock):
         try:
             value = tos | (sock.getsockopt(level, option) & _ECN)
@@ -119,7 +122,7 @@ def _connected(sock: socket.socket) -> bool:
 
 
 def _segment_size(sock: socket.socket, peer: Any) -> int:
-    """The largest multiple of 4 that fits the route to a peer, or, without one, every interface."""
+    """Return the largest multiple of 4 that fits the route to a peer, or, without one, every interface."""
     headers = _HEADERS[sock.family]
     mtus = [_path_mtu(sock.family, peer)] if peer is not None else _interface_mtus()
     sizes = [mtu - headers for mtu in mtus]
@@ -129,7 +132,7 @@ def _segment_size(sock: socket.socket, peer: Any) -> int:
 
 
 def _path_mtu(family: int, peer: Any) -> int:
-    """MTU of the route to an address, as the kernel knows it; nothing is sent."""
+    """Return the MTU of the route to an address, as the kernel knows it; nothing is sent."""
     level, option = (
         (socket.IPPROTO_IP, _IP_MTU) if family == socket.AF_INET else (socket.IPPROTO_IPV6, _IPV6_MTU)
     )
@@ -142,7 +145,7 @@ def _path_mtu(family: int, peer: Any) -> int:
 
 
 def _interface_mtus() -> list[int]:
-    """MTUs of the interfaces that are up; 1500 where the system does not say."""
+    """Return the MTUs of the interfaces that are up; 1500 where the system does not say."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():

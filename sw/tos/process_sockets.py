@@ -32,7 +32,7 @@ class ProcessError(TosError):
 
 
 def sockets_of(pid: int) -> Iterator[tuple[int, socket.socket]]:
-    """A process's TCP sockets over IPv4 and IPv6: its descriptors, and handles to the same sockets.
+    """Yield a process's TCP sockets over IPv4 and IPv6: its descriptors, and handles to the same sockets.
 
     The caller closes the handles. Raises `ProcessError` if the process does not exist or may not be traced.
     """
@@ -69,7 +69,7 @@ def _not_allowed(pid: int, number: int | None) -> ProcessError:
 
 
 def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:
-    """A handle to another process's socket; None if it was closed meanwhile."""
+    """Return a handle to another process's socket; None if it was closed meanwhile."""
     libc = ctypes.CDLL(None, use_errno=True)
     own = libc.syscall(_SYS_PIDFD_GETFD, pidfd, fd, 0)
     if own >= 0:
@@ -85,7 +85,7 @@ def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:
 
 
 def connections_to(pid: int, peer: tuple[str, int]) -> list[tuple[int, socket.socket]]:
-    """Descriptors and handles of a process's TCP connections to one address and port.
+    """Return descriptors and handles of a process's TCP connections to one address and port.
 
     `ProcessError` names the existing connections if none goes there.
     """

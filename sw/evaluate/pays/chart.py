@@ -18,9 +18,10 @@ NODES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
-    """Speed-ups over ring raw and ring bf16, by bandwidth and by nodes, all else as in the scenario.
+    """Compute speed-ups over ring raw and ring bf16, by bandwidth and by nodes.
 
-    ``ratio``: for each number of nodes, since a scale that ranks agree on depends on it.
+    All else is as in the scenario. ``ratio``: for each number of nodes, since a scale that ranks agree on
+    depends on it.
     """
     rates = [predict(replace(scene, link=replace(scene.link, bandwidth=rate))) for rate in BANDWIDTHS]
     # The group size is that of the scenario's number of nodes and not valid for others.
@@ -37,7 +38,7 @@ def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
 
 
 def draw(path: Path, scene: Scenario, ratio: RatioAt, title: str) -> None:
-    """Two panels; the scenario itself is marked."""
+    """Plot two panels, with the scenario itself marked."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     found, here = points(scene, ratio), predict(scene)

@@ -165,7 +165,7 @@ def pays(
 
 
 def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
-    """Ratios, prediction and rates, for the JSON."""
+    """Return ratios, prediction and rates, for the JSON."""
     form = scene.form
     return {
         **dict(zip(("ratio", "ratio_of_the_result"), scene.ratios, strict=True)),
@@ -175,7 +175,7 @@ def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
 
 
 def rows_of(found: Prediction) -> list[dict[str, Any]]:
-    """A row for each way: times in seconds, speed-ups, and the limit."""
+    """Return a row for each way: times in seconds, speed-ups, and the limit."""
     return [
         {
             "way": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
@@ -187,7 +187,7 @@ def rows_of(found: Prediction) -> list[dict[str, Any]]:
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
-    """The scenario in a line."""
+    """Describe the scenario in a line."""
     scaled = "" if scale is None else f", scale {scale}"
     gradients, result = (f"{ratio:.2f}" for ratio in scene.ratios)
     ratios = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
@@ -220,12 +220,12 @@ def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
 
 
 def size_of(text: str, option: str) -> float:
-    """Bytes of a text such as "98MB"; a usage error names the option."""
+    """Return the bytes of a text such as "98MB"; a usage error names the option."""
     return _parsed(text, _SIZE, _PREFIX, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
 
 
 def time_of(text: str, option: str) -> float:
-    """Seconds of a text such as "150ms"; a usage error names the option."""
+    """Return the seconds of a text such as "150ms"; a usage error names the option."""
     return _parsed(text, _TIME, _SECOND, f"{option} takes a time such as 150ms or 10us, not {text!r}")
 
 
@@ -237,7 +237,10 @@ def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: 
 
 
 def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
-    """A given rate, the same in all directions, or measured ones of synthetic values with their scale."""
+    """Return a given rate, the same in all directions, or measured ones.
+
+    Measured are those of synthetic values with their scale.
+    """
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
@@ -252,7 +255,7 @@ def _bytes_per_second(text: str, option: str) -> float:
 
 
 def _variant(codec: str | None, mode: str | None, where: str, ratio: str) -> Variant:
-    """What is asked for; else the default of the hook in software, and of NICs."""
+    """Return the requested variant, or the default of the hook in software, and of NICs."""
     variant = chosen(codec, mode, PLANES if where == "software" and ratio not in TABLE_III else BOUNDED)
     if variant.codec != BOUNDED.codec and ratio in TABLE_III:
         raise typer.BadParameter(
@@ -263,7 +266,10 @@ def _variant(codec: str | None, mode: str | None, where: str, ratio: str) -> Var
 
 
 def _scale(text: str | None, where: str, ratio: str) -> Scale:
-    """What is asked for; else that of the hook in software, and none in NICs and for Table III."""
+    """Return the requested scale.
+
+    The default is that of the hook in software, and none in NICs and for Table III.
+    """
     if text is None:
         return "auto" if where == "software" and ratio not in TABLE_III else None
     scale: Scale = None
@@ -278,7 +284,10 @@ def _scale(text: str | None, where: str, ratio: str) -> Scale:
 
 
 def _at(ratio: RatioAt, nodes: int) -> Ratio:
-    """The ratio among so many nodes. A wrong number of them is reported with the other settings."""
+    """Return the ratio among this number of nodes.
+
+    A wrong number is reported with the other settings.
+    """
     try:
         return ratio(max(1, nodes))
     except (ValueError, OverflowError) as error:

@@ -41,7 +41,7 @@ class Link:
         return self.mtu - TCP_IP_BYTES
 
     def seconds(self, size: float, ratio: float = 1.0, per_packet: bool = False) -> float:
-        """Time on the wire of ``size`` bytes of values that a codec shrinks by ``ratio``.
+        """Return the time on the wire of ``size`` bytes of values that a codec shrinks by ``ratio``.
 
         ``per_packet``: a NIC shrinks each packet by itself. Their number stays, and so do their headers, so
         the wire gains less than the ratio (Sec. VIII-C); a packet that would grow goes raw.
@@ -99,15 +99,15 @@ class Form:
     widen: float | None = None
 
     def wire(self, link: Link, size: float, ranks: float) -> float:
-        """Seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""
+        """Return the seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""
         return link.seconds(size, self.ratio(ranks), per_packet=self.where in ("nic", "box"))
 
     def stack_bytes(self, size: float, ranks: float) -> float:
-        """Bytes that the host's TCP stack moves: raw where a NIC or a box compresses."""
+        """Return the bytes that the host's TCP stack moves: raw where a NIC or a box compresses."""
         return size / self.ratio(ranks) if self.where == "software" else size
 
     def device(self, link: Link, size: float) -> float:
-        """Seconds that a NIC's engines, or the cable to a box, need for ``size`` bytes of values."""
+        """Return the seconds that a NIC's engines, or the cable to a box, need for ``size`` bytes."""
         if self.where == "nic":
             return 8 * size / self.engine
         if self.where == "box":

@@ -53,12 +53,12 @@ class Exchange:
 
     @classmethod
     def of(cls, *parts: Exchange) -> Exchange:
-        """Parts one after the other."""
+        """Put parts one after the other."""
         names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
         return cls(**{name: sum(getattr(part, name) for part in parts) for name in names}, parts=list(parts))
 
     def times(self, count: int) -> Exchange:
-        """As many of the same one after the other."""
+        """Repeat it one after the other."""
         names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
         made = Exchange(**{name: count * getattr(self, name) for name in names})
         if self.parts:
@@ -91,10 +91,10 @@ def ring(
     size: float, ranks: int, link: Link, host: Host, form: Form, *,
     first: bool = True, second: bool = True, unit: int = 1, all_hosts: int | None = None,
 ) -> Exchange:  # fmt: skip
-    """A ring all-reduce of ``size`` bytes among ``ranks``; ``first``, ``second``: which of its halves run.
+    """Model a ring all-reduce of ``size`` bytes among ``ranks``.
 
-    ``unit``: ranks whose values are summed already before it starts. ``all_hosts``: that share processors,
-    ``ranks`` by default. O(1) in the number of ranks.
+    ``first``, ``second``: which of its halves run. ``unit``: ranks whose values are summed already before it
+    starts. ``all_hosts``: that share processors, ``ranks`` by default. O(1) in the number of ranks.
     """
     if ranks == 1 or size == 0:
         return Exchange()
@@ -121,17 +121,17 @@ def ring(
 
 
 def _share(host: Host, hosts: int) -> float:
-    """Seconds of the exchange per second of one host's processor time."""
+    """Return the seconds of the exchange per second of one host's processor time."""
     return 1.0 if host.shared is None else max(1.0, hosts / host.shared)
 
 
 def _stack(host: Host, form: Form, size: float, ranks: float) -> float:
-    """Processor time to send one message and receive another."""
+    """Return the processor time to send one message and receive another."""
     return form.stack_bytes(size, ranks) / host.stack + host.message
 
 
 def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
-    """Reduce-scatter: in step j a sum of j + 1 arrives and is added."""
+    """Yield the reduce-scatter's steps: in step j a sum of j + 1 arrives and is added."""
     count = min(_KEPT, ranks - 1)
     weight = (ranks - 1) / count
     coder = form.coder
@@ -144,7 +144,10 @@ def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit
 
 
 def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
-    """All-gather: complete blocks are compressed once, relayed as they came, and decompressed by everyone."""
+    """Yield the all-gather's steps.
+
+    Complete blocks are compressed once, relayed unchanged, and decompressed by everyone.
+    """
     summed = unit * ranks
     wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder
@@ -160,9 +163,10 @@ def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, uni
 def hierarchical(
     size: float, ranks: int, link: Link, host: Host, form: Form, group: int, upper: Link | None = None
 ) -> Exchange:
-    """Fig. 1c: reduce-scatter in groups of ``group``, rings across groups, all-gather in groups.
+    """Model Fig. 1c.
 
-    ``upper``: the link across groups, where it differs (oversubscribed: less bandwidth per host).
+    It reduce-scatters in groups of ``group``, has rings across groups, and all-gathers in groups. ``upper``:
+    the link across groups, where it differs (oversubscribed: less bandwidth per host).
     """
     groups = -(-ranks // group)
     inside = {"size": size, "ranks": min(group, ranks), "host": host, "form": form, "all_hosts": ranks}
@@ -178,7 +182,7 @@ def worker_aggregator(
     size: float, ranks: int, link: Link, host: Host, up: Form, down: Form, *,
     separate: bool = False, overlap: bool = True,
 ) -> Exchange:  # fmt: skip
-    """Gradients to one aggregator, the result back to all (Fig. 2).
+    """Model gradients that go to one aggregator, and the result back to all (Fig. 2).
 
     ``separate``: the aggregator is a host of its own, as in the paper, and not one of the ranks. ``overlap``:
     the result's first part goes down while gradients still come up, as in this project's collectives; in the
@@ -213,9 +217,10 @@ def worker_aggregator(
 
 
 def parameter_server(size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form) -> Exchange:
-    """Every host serves 1/p of the weights: gradients are pushed there, weights pulled from there.
+    """Model hosts that each serve 1/p of the weights.
 
-    What is pulled is taken to spread as the mean of the gradients.
+    Gradients are pushed there, weights pulled from there. Pulled weights are taken to spread as the mean of
+    the gradients.
     """
     if ranks == 1 or size == 0:
         return Exchange()

@@ -20,12 +20,15 @@ _SENT, _PIECE, _TRIES = 32 << 20, 1 << 19, 4
 
 
 def sample() -> Floats:
-    """float32 values for `coder`: synthetic ones, as many as it measures."""
+    """Draw float32 values for `coder`: synthetic ones, the number that it measures."""
     return synthetic(_VALUES, 1)
 
 
 def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Coder:
-    """Rates of a codec on sub-blocks, the best of ``repeats``; takes some milliseconds."""
+    """Measure rates of a codec on sub-blocks, the best of ``repeats``.
+
+    It takes some milliseconds.
+    """
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     out: Any = bytearray(codec.max_compressed_size(x.size))
     stream = bytes(codec.compress(x, out))
@@ -41,7 +44,10 @@ def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Cod
 
 
 def host(repeats: int = 20) -> Host:
-    """Rates of sums and of TCP over the loopback interface; takes a fraction of a second."""
+    """Measure rates of sums and of TCP over the loopback interface.
+
+    It takes a fraction of a second.
+    """
     x = sample()
     y = np.zeros_like(x)
     seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, repeats)
@@ -49,7 +55,7 @@ def host(repeats: int = 20) -> Host:
 
 
 def _stack() -> float:
-    """Bytes of TCP payload per second of processor time, sent and received."""
+    """Measure bytes of TCP payload per second of processor time, sent and received."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname(), timeout=30) as sender,

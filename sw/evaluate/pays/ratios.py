@@ -39,21 +39,21 @@ TABLE_III: dict[str, dict[int, tuple[float, float, float, float]]] = {
 
 
 def bits_ratio(shares: tuple[float, float, float, float]) -> float:
-    """The ratio of values of which these percentages take 2, 10, 18 and 34 bits."""
+    """Return the ratio of values of which these percentages take 2, 10, 18 and 34 bits."""
     bits = sum(share * width for share, width in zip(shares, (2, 10, 18, 34), strict=True))
     return 32 * sum(shares) / bits
 
 
 def constant(value: float) -> Ratio:
-    """The same ratio for every sum."""
+    """Return the same ratio for every sum."""
     return lambda ranks: value
 
 
 def published(network: str, k: int, corrected: bool = True) -> Ratio:
-    """The ratio of a network in the paper's Table III, for k = 10, 8 or 6. Raises ``ValueError`` for others.
+    """Return the ratio of a network in the paper's Table III, for k = 10, 8 or 6.
 
-    ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16 at 2^-10 exchanged, as the other
-    rows demand (``inceptionn reproduce table3`` shows why).
+    Raises ``ValueError`` for others. ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16
+    at 2^-10 exchanged, as the other rows demand (``inceptionn reproduce table3`` shows why).
     """
     if network not in TABLE_III or k not in TABLE_III[network]:
         raise ValueError(f"Table III has {', '.join(TABLE_III)} at k = 10, 8, 6, not {network!r} at k = {k}")
@@ -64,19 +64,19 @@ def published(network: str, k: int, corrected: bool = True) -> Ratio:
 
 
 def exponent_of(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
-    """The exponent by which ``nodes`` ranks with such values multiply in an all-reduce with this scale.
+    """Return the exponent by which ``nodes`` ranks with such values multiply in an all-reduce.
 
-    Raises ``ValueError`` for a scale that moves values out of fp32's range.
+    The all-reduce has this scale. Raises ``ValueError`` for a scale that moves values out of fp32's range.
     """
     return common_scale(scale, [largest_exponent(np.ascontiguousarray(x), codec)], nodes)
 
 
 def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> Ratio:
-    """The ratio of values, for sums of independent gradients: a sum of n spreads as sqrt(n) times one.
+    """Measure the ratio of values, for sums of independent gradients.
 
-    ``scale``: that of the all-reduce among ``nodes``; None leaves values and bound as they are. Arrays of
-    more than 512 Ki values are sampled in runs. The ratio is computed once per octave of n and interpolated;
-    it costs one compression of the sample each.
+    A sum of n spreads as sqrt(n) times one. ``scale``: that of the all-reduce among ``nodes``; None leaves
+    values and bound as they are. Arrays of more than 512 Ki values are sampled in runs. The ratio is computed
+    once per octave of n and interpolated; it costs one compression of the sample each.
     """
     flat = np.ascontiguousarray(x.reshape(-1))
     exponent = exponent_of(flat, codec, scale, nodes)
@@ -97,7 +97,10 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
 
 
 def of_file(path: Path, codec: Codec, scale: Scale = None) -> RatioAt:
-    """The ratio of a float32 ``.npy`` file; errors as `npy_file.load`, ``ValueError`` if it is empty."""
+    """Measure the ratio of a float32 ``.npy`` file.
+
+    Errors as `npy_file.load`, ``ValueError`` if it is empty.
+    """
     values = npy_file.load(path)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
@@ -105,6 +108,6 @@ def of_file(path: Path, codec: Codec, scale: Scale = None) -> RatioAt:
 
 
 def of_synthetic(codec: Codec, scale: Scale = None) -> RatioAt:
-    """The ratio of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
+    """Measure the ratio of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
     values = synthetic(_SAMPLE, 1)
     return lambda nodes: of_values(values, codec, scale, nodes)

@@ -149,7 +149,7 @@ class Prediction:
         return "not beside bf16" if raw >= WORTH else "no"
 
     def reasons(self) -> list[str]:
-        """The reasons in words, the strongest first."""
+        """Return the reasons in words, the strongest first."""
         scene, found = self.scenario, []
         fastest = self.fastest
         waited = fastest.step - scene.compute
@@ -219,7 +219,7 @@ def _step(scene: Scenario, exchange: Exchange) -> float:
 
 
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
-    """All exchanges of a step, of ``size`` bytes of values as ``form`` counts them."""
+    """Return all exchanges of a step, of ``size`` bytes of values as ``form`` counts them."""
     part = size / scene.buckets
     if topology == "ring":
         one = ring(part, scene.nodes, scene.link, scene.host, form)
@@ -235,7 +235,10 @@ def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) ->
 
 
 def predict(scene: Scenario) -> Prediction:
-    """The times of a step. A cast to bf16 costs nothing here, as on a GPU. Milliseconds of work."""
+    """Predict the times of a step.
+
+    A cast to bf16 costs nothing here, as on a GPU. It takes milliseconds.
+    """
     narrow = scene.gradients == "bfloat16"
     raw_form = Form(bytes_per_value=2 if narrow else 4)
     raw = exchange_of(scene, scene.size, raw_form, "ring")
@@ -257,7 +260,7 @@ def predict(scene: Scenario) -> Prediction:
 
 
 def facts_of(prediction: Prediction) -> dict[str, Any]:
-    """As the JSON holds it."""
+    """Return the prediction as the JSON holds it."""
 
     def facts(option: Option) -> dict[str, Any]:
         exchange = option.exchange

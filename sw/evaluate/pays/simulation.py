@@ -34,7 +34,7 @@ class Simulated(NamedTuple):
 
 
 def _ring(ready: Times, steps: int, each: float, jitter: float, random: np.random.Generator) -> Times:
-    """``steps`` of the rings along the last axis, whose hosts start at ``ready``."""
+    """Run ``steps`` of the rings along the last axis, whose hosts start at ``ready``."""
     noise = np.empty_like(ready)
     for _ in range(steps):
         np.maximum(ready, np.roll(ready, 1, axis=-1), out=ready)
@@ -47,7 +47,10 @@ def _ring(ready: Times, steps: int, each: float, jitter: float, random: np.rando
 
 
 def _levels(scene: Scenario) -> list[tuple[int, int, float, int]]:
-    """Axis (0: across groups), ranks, seconds of a step, steps; in the order in which they run."""
+    """List axis (0: across groups), ranks, seconds of a step, and steps.
+
+    They are in the order in which they run.
+    """
     size = 4 * scene.values / scene.buckets
     link, host, form = scene.link, scene.host, scene.form
     whole = {"host": host, "form": form, "all_hosts": scene.nodes}
@@ -71,7 +74,7 @@ def _levels(scene: Scenario) -> list[tuple[int, int, float, int]]:
 
 
 def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
-    """An exchange of a step, host by host; each of a host's steps takes up to some ``jitter`` longer.
+    """Simulate an exchange of a step, host by host; each step may take some ``jitter`` longer.
 
     ``jitter``: mean of the exponentially distributed delay, as a share of a step. Raises ``ValueError`` for
     another topology than ring and hierarchical, a group that does not divide the nodes, or more than

@@ -37,11 +37,11 @@ class Settings:
     codec: StreamCodec | None = None
 
     def of(self, full: int, quick: int) -> int:
-        """A number for full or quick runs."""
+        """Return a number for full or quick runs."""
         return quick if self.quick else full
 
     def seeds(self, count: int) -> str:
-        """The seeds of ``count`` training runs, in words."""
+        """Describe the seeds of ``count`` training runs, in words."""
         return f"seed {self.seed}" if count == 1 else f"seeds {self.seed} to {self.seed + count - 1}"
 
 
@@ -93,11 +93,11 @@ class Artefact:
     seconds: float = 0.0
 
     def row(self, name: str, paper: Value, here: Value, unit: str = "") -> None:
-        """Adds a row."""
+        """Add a row."""
         self.rows.append(Row(name, paper, here, unit))
 
     def facts(self, environment: dict[str, Any]) -> dict[str, Any]:
-        """As the JSON file holds it."""
+        """Return the artefact as the JSON file holds it."""
         return {
             "artefact": self.name, "title": self.title, "environment": environment,
             "seconds": round(self.seconds, 2), "conditions": self.conditions,
@@ -106,7 +106,7 @@ class Artefact:
         }  # fmt: skip
 
     def csv(self) -> str:
-        """The rows as CSV."""
+        """Return the rows as CSV."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("name", "paper", "here", "unit", "difference"))
@@ -116,7 +116,7 @@ class Artefact:
 
 
 def text_of(value: Value, unit: str) -> str:
-    """A value for a table; "-" for none."""
+    """Format a value for a table; "-" for none."""
     if value is None:
         return "-"
     if isinstance(value, str):
@@ -129,7 +129,7 @@ def text_of(value: Value, unit: str) -> str:
 
 
 def show(console: Console, artefact: Artefact, environment: dict[str, Any]) -> None:
-    """Prints the table, what was checked in the paper, and the notes."""
+    """Print the table, the checks of the paper, and the notes."""
     for line in (*artefact.conditions, conditions(environment)):
         console.print(line)
     table = Table(artefact.title, "", "paper", "here", "difference")
@@ -149,7 +149,7 @@ def show(console: Console, artefact: Artefact, environment: dict[str, Any]) -> N
 def write(
     folder: Path, artefact: Artefact, environment: dict[str, Any], draw: Callable[[Any, Artefact], None]
 ) -> list[Path]:
-    """Writes NAME.json, NAME.csv and NAME.png into a folder; their paths."""
+    """Write NAME.json, NAME.csv and NAME.png into a folder; return their paths."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,10 @@ def write(
 
 
 def bars(axes: Any, groups: list[str], series: dict[str, list[float | None]], text: str = "{:.3g}") -> None:
-    """Grouped bars with a value above each; series by name, one value per group."""
+    """Plot grouped bars with a value above each.
+
+    Series are by name, with one value per group.
+    """
     width = 0.86 / len(series)
     for place, (name, values) in enumerate(series.items()):
         places = [number - 0.43 + (place + 0.5) * width for number in range(len(groups))]
@@ -176,5 +179,5 @@ def bars(axes: Any, groups: list[str], series: dict[str, list[float | None]], te
 
 
 def legend(figure: Any, axes: Any, columns: int = 5) -> None:
-    """The legend, below all axes, where it hides nothing."""
+    """Draw the legend below all axes, where it hides nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=8)

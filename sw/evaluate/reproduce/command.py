@@ -66,7 +66,7 @@ WithNetwork = Annotated[
 
 
 def made(name: str, settings: Settings) -> tuple[Artefact, Callable[[Any, Artefact], None]]:
-    """An artefact with its time, and the function that draws it."""
+    """Make an artefact with its time; return it and the function that draws it."""
     module = import_module(f".artefacts.{ARTEFACTS[name].module}", __package__)
     began = time.perf_counter()
     artefact: Artefact = module.make(settings)
@@ -77,7 +77,7 @@ def made(name: str, settings: Settings) -> tuple[Artefact, Callable[[Any, Artefa
 def _prepared(
     out: Path, seed: int, quick: bool, torch: bool, network: bool, json_file: Path | None
 ) -> Settings:
-    """Settings, after checks of everything that is required."""
+    """Check all requirements, and return the settings."""
     check_outputs(json_file, plot=out / "figure.png")
     require_digits()
     return Settings(seed, quick, torch, network)
@@ -119,7 +119,7 @@ def _command(name: str) -> Callable[..., None]:
 
 
 def _needs(source: Source) -> str:
-    """A sentence that names the parts that need more than scikit-learn."""
+    """Name the parts that need more than scikit-learn, in a sentence."""
     needs = [
         *(["root (hosts with shaped links)"] if source.network else ()),
         *(["torch"] if source.torch else ()),
@@ -172,7 +172,7 @@ def everything(
 
 
 def __getattr__(name: str) -> Any:
-    """The function of a subcommand, as the command line asks for it."""
+    """Return the function of a subcommand, as the command line asks for it."""
     if name in ARTEFACTS:
         return _command(name)
     raise AttributeError(name)

@@ -34,16 +34,16 @@ class Dataset(NamedTuple):
 
 
 def require_digits() -> None:
-    """``ModuleNotFoundError``, with what to install, where `digits` has no data."""
+    """Raise ``ModuleNotFoundError``, with what to install, where `digits` has no data."""
     if find_spec("sklearn") is None:
         name = "scikit-learn"
         raise ModuleNotFoundError(f"{name} is not installed: {pip_install('train')}", name=name)
 
 
 def digits(seed: int = 0) -> Dataset:
-    """scikit-learn's handwritten digits: 1437 samples to train with, 360 to test.
+    """Load scikit-learn's handwritten digits: 1437 samples to train with, 360 to test.
 
-    Real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split. Raises
+    They are real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split. Raises
     ``ModuleNotFoundError`` without scikit-learn, with what to install.
     """
     require_digits()
@@ -64,7 +64,7 @@ def zipf_documents(
     exponent: float = 1.0,
     seed: int = 0,
 ) -> Dataset:
-    """Made-up documents whose words are Zipf-distributed, as in natural language; a fifth is for testing.
+    """Draw documents whose words are Zipf-distributed, as in natural language; a fifth is for testing.
 
     Word number r has a probability proportional to ``(r + 1)**-exponent``. Each class permutes the words in
     its own way within blocks of ``classes`` neighbours, so that rare words tell classes apart as well as
@@ -120,7 +120,7 @@ class Batches:
         self._order: NDArray[np.int64] = np.empty(0, np.int64)
 
     def at(self, step: int) -> Batch:
-        """The batch of a step, counted from 0."""
+        """Return the batch of a step, counted from 0."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._order = np.random.default_rng((self.seed, epoch)).permutation(len(self.data))

@@ -29,30 +29,36 @@ class Model(ABC):
 
     @abstractmethod
     def initial(self, seed: int = 0) -> Parameters:
-        """Initial parameters: He initialisation, biases zero. The same on all machines for a seed."""
+        """Return initial parameters: He initialisation, biases zero.
+
+        They are the same on all machines for a seed.
+        """
 
     @abstractmethod
     def logits(self, parameters: Mapping[str, Floats], inputs: NDArray[np.generic]) -> Floats:
-        """float32[n, classes] for n samples."""
+        """Return float32[n, classes] for n samples."""
 
     @abstractmethod
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Batch) -> tuple[float, Gradients]:
-        """Mean cross-entropy of a batch, and its gradient by key, in the keys' order."""
+        """Return the mean cross-entropy of a batch, and its gradient by key, in the keys' order."""
 
     def gradients(self, parameters: Mapping[str, Floats], batch: Batch) -> Gradients:
-        """The gradient alone: float32 arrays of the parameters' shapes by key, or `RowSparse`."""
+        """Return the gradient alone.
+
+        It has float32 arrays of the parameters' shapes by key, or `RowSparse`.
+        """
         return self.loss_and_gradients(parameters, batch)[1]
 
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
-        """The rows that a batch looks up, ascending and distinct, by key of the embedding."""
+        """Return the rows that a batch looks up, ascending and distinct, by key of the embedding."""
         return {}
 
     def loss(self, parameters: Mapping[str, Floats], batch: Batch) -> float:
-        """Mean cross-entropy alone, in nats."""
+        """Return the mean cross-entropy alone, in nats."""
         return softmax_cross_entropy(self.logits(parameters, batch.inputs), batch.labels)[0]
 
     def accuracy(self, parameters: Mapping[str, Floats], data: Batch) -> float:
-        """Share of samples, 0..1, whose largest logit is their label's."""
+        """Return the share of samples, 0..1, whose largest logit is their label's."""
         right = 0
         for start in range(0, len(data), _EVALUATED):
             part = slice(start, start + _EVALUATED)
@@ -62,7 +68,7 @@ class Model(ABC):
 
 
 def softmax_cross_entropy(logits: Floats, labels: NDArray[np.int64]) -> tuple[float, Floats]:
-    """Mean cross-entropy of float32[n, classes], and its derivative with respect to the logits."""
+    """Return the mean cross-entropy of float32[n, classes], and its derivative with respect to the logits."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     p = np.exp(shifted)
     total = p.sum(axis=1, keepdims=True)
@@ -100,7 +106,7 @@ class MLP(Model):
         return parameters
 
     def _forward(self, parameters: Mapping[str, Floats], inputs: Floats) -> list[Floats]:
-        """The input and the output of each layer; the last one is the logits."""
+        """Return the input and the output of each layer; the last one is the logits."""
         outputs = [inputs.reshape(len(inputs), -1)]
         for layer in range(1, self.layers + 1):
             z = outputs[-1] @ parameters[f"fc{layer}.weight"]
@@ -160,7 +166,7 @@ class CNN(Model):
         return parameters
 
     def _convolved(self, x: Floats, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """float32[n, out, h, w], and the patches of ``x`` as float32[n*h*w, in*9]."""
+        """Return float32[n, out, h, w], and the patches of ``x`` as float32[n*h*w, in*9]."""
         n, _, h, w = x.shape
         padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = sliding_window_view(padded, (3, 3), axis=(2, 3))
@@ -172,7 +178,7 @@ class CNN(Model):
     def _forward(
         self, parameters: Mapping[str, Floats], inputs: Floats
     ) -> tuple[Floats, Floats, list[tuple[Floats, NDArray[np.int64]]]]:
-        """Logits, the features before the full layer, and per layer its patches and largest places."""
+        """Return logits, the features before the full layer, and per layer its patches and largest places."""
         x = inputs.reshape(-1, *self.image)
         seen = []
         for layer in range(1, len(self.channels) + 1):
@@ -220,7 +226,10 @@ class CNN(Model):
 
     @staticmethod
     def _outputs(patches: Floats, n: int, h: int, w: int, channels: int) -> Floats:
-        """The output of the layer before: the centres of the patches, float32[n, channels, h, w]."""
+        """Return the output of the layer before.
+
+        It is the centres of the patches, float32[n, channels, h, w].
+        """
         return patches.reshape(n, h, w, channels, 9)[..., 4].transpose(0, 3, 1, 2)
 
 

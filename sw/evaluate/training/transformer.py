@@ -32,7 +32,7 @@ def _normalise(x: Floats, gain: Floats, bias: Floats) -> _Normalised:
 
 
 def _normalise_back(d: Floats, found: _Normalised, gain: Floats) -> tuple[Floats, Floats, Floats]:
-    """Derivatives with respect to input, gain and bias."""
+    """Return the derivatives with respect to input, gain and bias."""
     d_hat = d * gain
     mean, along = d_hat.mean(axis=-1, keepdims=True), (d_hat * found.x_hat).mean(axis=-1, keepdims=True)
     d_x = found.inverse * (d_hat - mean - found.x_hat * along)
@@ -95,7 +95,7 @@ class Transformer(Model):
         }  # fmt: skip
 
     def _apart(self, x: Floats) -> Floats:
-        """[n, tokens, width] to [n, heads, tokens, width / heads]."""
+        """Reshape [n, tokens, width] to [n, heads, tokens, width / heads]."""
         return x.reshape(len(x), self.tokens, self.heads, -1).transpose(0, 2, 1, 3)
 
     def _together(self, x: Floats) -> Floats:
@@ -162,6 +162,6 @@ class Transformer(Model):
 
 
 def _outer(x: Floats, d: Floats) -> Floats:
-    """The derivative with respect to a matrix that multiplies every token."""
+    """Return the derivative with respect to a matrix that multiplies every token."""
     product: Floats = x.reshape(-1, x.shape[-1]).T @ d.reshape(-1, d.shape[-1])
     return product

@@ -16,12 +16,12 @@ def _bytes(buffer: Any) -> NDArray[np.uint8]:
 
 
 def _columns(buffer: Any, keep: int) -> NDArray[np.uint8]:
-    """uint8[n, keep] over a buffer of n words."""
+    """View a buffer of n words as uint8[n, keep]."""
     return _bytes(buffer).reshape(-1, keep)
 
 
 def pack(values: Any, out: Any, keep: int, threads: int) -> None:
-    """See `inceptionn.native.adt.pack`."""
+    """Do `inceptionn.native.adt.pack`."""
     if not memoryview(values).nbytes:
         return
     words = _bytes(values).view("=u4").astype("<u4", copy=False).view(np.uint8).reshape(-1, 4)
@@ -29,7 +29,7 @@ def pack(values: Any, out: Any, keep: int, threads: int) -> None:
 
 
 def unpack(packed: Any, out: Any, keep: int, threads: int) -> None:
-    """See `inceptionn.native.adt.unpack`."""
+    """Do `inceptionn.native.adt.unpack`."""
     if not memoryview(out).nbytes:
         return
     words = np.zeros((memoryview(out).nbytes // 4, 4), np.uint8)

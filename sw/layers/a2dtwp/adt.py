@@ -37,7 +37,7 @@ available_paths, active_path, force_path = _paths.available, _paths.active, _pat
 
 
 def check_round_to(round_to: int) -> int:
-    """Returns ``round_to`` if it is 1, 2, 3 or 4.
+    """Return ``round_to`` if it is 1, 2, 3 or 4.
 
     Raises ``ValueError`` otherwise, or ``TypeError`` if it is not an integer.
     """
@@ -48,7 +48,7 @@ def check_round_to(round_to: int) -> int:
 
 
 def round_to_of(bits: int) -> int:
-    """Number of bytes that hold ``bits`` leading bits: 2 for 14 bits (Sec. III-A).
+    """Return the number of bytes that hold ``bits`` leading bits: 2 for 14 bits (Sec. III-A).
 
     Raises ``ValueError`` unless ``bits`` is 1..32.
     """
@@ -58,7 +58,7 @@ def round_to_of(bits: int) -> int:
 
 
 def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1) -> Bytes:
-    """The ``round_to`` most significant bytes of each value, uint8[round_to * size] (Algorithm 2).
+    """Pack the ``round_to`` most significant bytes of each value, uint8[round_to * size] (Algorithm 2).
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
 
 
 def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads: int = 1) -> Floats:
-    """Restores packed values as float32, with zeros in the bytes that were dropped (Algorithm 5).
+    """Restore packed values as float32, with zeros in the bytes that were dropped (Algorithm 5).
 
     ``packed`` is any contiguous buffer. ``out`` is a C-contiguous float32 array of n values and any shape;
     None makes a new ``float32[n]``. O(n). Raises ``ValueError`` if the bytes are not a multiple of
@@ -125,7 +125,7 @@ def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads:
 
 
 def truncate(values: Floats, round_to: int, out: Floats | None = None) -> Floats:
-    """Gives the values that packing and unpacking would give, in their shape. ``out`` may be ``values``."""
+    """Give the values that packing and unpacking would give, in their shape. ``out`` may be ``values``."""
     mask = np.uint32((0xFFFFFFFF << 8 * (WHOLE - check_round_to(round_to))) & 0xFFFFFFFF)
     if out is None:
         out = np.empty(values.shape, np.float32)
@@ -134,7 +134,7 @@ def truncate(values: Floats, round_to: int, out: Floats | None = None) -> Floats
 
 
 def _flat(view: memoryview) -> Bytes:
-    """A buffer's bytes. `memoryview.cast` rejects a view without elements."""
+    """View a buffer's bytes. `memoryview.cast` rejects a view without elements."""
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 

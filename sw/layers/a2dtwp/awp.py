@@ -105,7 +105,7 @@ class AWP:
         )
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Takes a key's weights after a batch, and runs lines 6 to 13 when a layer is complete. O(size).
+        """Take a key's weights after a batch, and run lines 6 to 13 when a layer is complete. O(size).
 
         Pass each key once per batch, in any order. A server that holds only some keys of a layer uses the
         norm of these, one batch late.
@@ -121,7 +121,7 @@ class AWP:
             self._compare(layer)
 
     def step(self, parameters: Mapping[str, Floats]) -> None:
-        """`observe` for every key of a dictionary, after one batch."""
+        """Call `observe` for every key of a dictionary, after one batch."""
         for key, weights in parameters.items():
             self.observe(key, weights)
 
@@ -139,18 +139,16 @@ class AWP:
             layer.counter = 0
 
     def bits(self, key: str) -> int:
-        """The current format of a key in bits; 32 for a key without a layer."""
+        """Return the current format of a key in bits; 32 for a key without a layer."""
         layer = self._layer_of.get(key)
         return MOST_BITS if layer is None else layer.bits
 
     def round_to(self, key: str) -> int:
-        """The current format in bytes, the smallest number that holds the bits (Sec. III-A)."""
+        """Return the current format in bytes, the smallest number that holds the bits (Sec. III-A)."""
         return round_to_of(self.bits(key))
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Groups the keys: those of a layer together, at the place of the first, and every other key
-        alone.
-        """
+        """Group the keys: those of a layer together, at the place of the first, and every other key alone."""
         together: dict[str, list[str]] = {}
         for key in keys:
             layer = self._layer_of.get(key)
@@ -158,7 +156,7 @@ class AWP:
         return [tuple(group) for group in together.values()]
 
     def state_dict(self) -> dict[str, Any]:
-        """Bits, counter, last norm and sums of squares so far, by layer, for a checkpoint."""
+        """Copy bits, counter, last norm and sums of squares so far, by layer, for a checkpoint."""
         return {
             name: {
                 "bits": layer.bits,
@@ -170,7 +168,7 @@ class AWP:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
+        """Restore a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
         fields, found = Fields(state, self.layers), {}
         for name, layer in self.layers.items():
             own = fields.within(name, ("bits", "counter", "norm", "squares"))
@@ -199,39 +197,42 @@ class Oracle:
         self.name = f"oracle {self._round_to!r}"
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Nothing: the format is fixed."""
+        """Do nothing: the format is fixed."""
 
     def step(self, parameters: Mapping[str, Floats]) -> None:
-        """Nothing: the format is fixed."""
+        """Do nothing: the format is fixed."""
 
     def bits(self, key: str) -> int:
-        """The format of a key in bits."""
+        """Return the format of a key in bits."""
         return 8 * self.round_to(key)
 
     def round_to(self, key: str) -> int:
-        """The format of a key in bytes."""
+        """Return the format of a key in bytes."""
         return self._round_to if isinstance(self._round_to, int) else self._round_to.get(key, 4)
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Each key alone."""
+        """Put each key alone."""
         return [(key,) for key in keys]
 
     def state_dict(self) -> None:
-        """Nothing: the format is fixed."""
+        """Return nothing: the format is fixed."""
 
     def load_state_dict(self, state: None) -> None:
-        """Does nothing, since the format is fixed. Raises ``ValueError`` for a state."""
+        """Do nothing, since the format is fixed. Raise ``ValueError`` for a state."""
         if state is not None:
             raise ValueError(f"{self.name} keeps no state")
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:
-    """The keys of weights, which have two dimensions or more. Biases are sent in full (Sec. III)."""
+    """Return the keys of weights, which have two dimensions or more.
+
+    Biases are sent in full (Sec. III).
+    """
     return tuple(key for key, value in parameters.items() if value.ndim >= 2)
 
 
 def residual_blocks(parameters: Mapping[str, Floats], depth: int = 2) -> dict[str, tuple[str, ...]]:
-    """Makes layers for `AWP`. Weights whose keys have the same first ``depth`` dotted words share a format.
+    """Make layers for `AWP`. Weights whose keys have the same first ``depth`` dotted words share a format.
 
     With keys such as ``layer1.0.conv1.weight`` (torchvision's ResNets), these are the building blocks of Sec.
     IV-B. Keys with fewer words are layers of their own.

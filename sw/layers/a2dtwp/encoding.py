@@ -24,19 +24,19 @@ class Precision(Protocol):
     name: str
 
     def observe(self, key: str, weights: Floats) -> None:
-        """Takes a key's weights after a batch."""
+        """Take a key's weights after a batch."""
 
     def round_to(self, key: str) -> int:
-        """The current format of a key in bytes."""
+        """Return the current format of a key in bytes."""
 
     def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Groups the keys; those of a group share a format."""
+        """Group the keys; those of a group share a format."""
 
     def state_dict(self) -> Any:
-        """Its state, as a JSON value."""
+        """Return its state, as a JSON value."""
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`. Raises ``ValueError`` for anything else."""
+        """Restore a `state_dict`. Raise ``ValueError`` for anything else."""
 
 
 class AdtEncoding:
@@ -60,11 +60,11 @@ class AdtEncoding:
         self._seen: dict[str, tuple[float, float]] = {}
 
     def encode(self, key: str, values: Floats) -> Bytes:
-        """Encodes float32 values as uint8[1 + round_to * size]."""
+        """Encode float32 values as uint8[1 + round_to * size]."""
         return self.encode_all([(key, values)])[0]
 
     def encode_all(self, parts: Sequence[tuple[str, Floats]]) -> list[Bytes]:
-        """Like `encode`, for several keys of one batch, after AWP has examined all of them."""
+        """Encode several keys of one batch, as `encode` does, after AWP has examined all of them."""
         flat = [(key, values.reshape(-1)) for key, values in parts]
         for key, values in flat:
             mark = (float(values.sum(dtype=np.float64)), float(np.dot(values, values)))
@@ -81,18 +81,18 @@ class AdtEncoding:
         return data
 
     def decode(self, key: str, data: Any, count: int) -> Floats:
-        """Decodes float32[count]. Raises ``ValueError`` for anything that `encode` does not make."""
+        """Decode float32[count]. Raise ``ValueError`` for anything that `encode` does not make."""
         return _unpacked(data, count, f"key {key!r}")
 
     def state_dict(self) -> dict[str, Any]:
-        """The state for a checkpoint: marks of the last weights, and AWP's state."""
+        """Return the state for a checkpoint: marks of the last weights, and AWP's state."""
         return {
             "precision": self.precision.state_dict(),
             "seen": {key: [*mark] for key, mark in self._seen.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a `state_dict`; ``ValueError`` that names the wrong field."""
+        """Restore a `state_dict`; ``ValueError`` that names the wrong field."""
         fields = Fields(state, ("precision", "seen"))
         marks = fields["seen"]
         if not isinstance(marks, dict) or not all(_is_mark(mark) for mark in marks.values()):
@@ -115,11 +115,11 @@ class AdtCodec:
         self.round_to = round_to
 
     def max_compressed_size(self, count: int) -> int:
-        """Size in bytes of ``count`` values in the widest format."""
+        """Return the size in bytes of ``count`` values in the widest format."""
         return _HEAD + 4 * count
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, in the writable buffer ``out`` if given."""
+        """Return the stream of a float32 array, in the writable buffer ``out`` if given."""
         values = np.ascontiguousarray(x, np.float32).reshape(-1)
         size = _HEAD + self.round_to * values.size
         view = memoryview(bytearray(size) if out is None else out).cast("B")[:size]
@@ -128,21 +128,21 @@ class AdtCodec:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompresses float32[count], into ``out`` if given.
+        """Decompress float32[count], into ``out`` if given.
 
         Raises ``ValueError`` if the stream has another length.
         """
         return _unpacked(stream, count, "the stream", out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size.
+        """Add a stream to ``accumulator``, float32 of the same size.
 
         With ``addend`` it becomes ``addend`` plus the stream.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """The values that a receiver of ``x`` gets, truncated, in the shape of ``x``.
+        """Return the values that a receiver of ``x`` gets, truncated, in the shape of ``x``.
 
         ``out`` may be ``x``.
         """

@@ -18,7 +18,7 @@ from .adt import WHOLE, bitpack, check_round_to
 
 
 def missing() -> str | None:
-    """The reason why copies to a GPU are impossible, or None."""
+    """Return the reason why copies to a GPU are impossible, or None."""
     try:
         torch = import_module("torch")
     except ImportError:
@@ -29,10 +29,10 @@ def missing() -> str | None:
 
 
 def unpack_on_device(packed: Any, round_to: int) -> Any:
-    """Algorithm 5 in torch: turns a uint8 tensor into float32[n] on the same device, with zeros in the
-    dropped bytes.
+    """Unpack on the device (Algorithm 5 in torch): turn a uint8 tensor into float32[n].
 
-    Raises ``ValueError`` for a wrong ``round_to`` or a length that is not a multiple of it.
+    The dropped bytes become zeros. Raises ``ValueError`` for a wrong ``round_to`` or a length that is not a
+    multiple of it.
     """
     torch = import_module("torch")
     keep = check_round_to(round_to)
@@ -61,7 +61,7 @@ class DeviceCopy:
         self._event = self._torch.cuda.Event() if pinned else None
 
     def copy(self, weights: Floats, round_to: int, threads: int = 1) -> Any:
-        """A float32 tensor of the weights' shape on the device, with ``round_to`` bytes of each value.
+        """Return a float32 tensor of the weights' shape on the device, with ``round_to`` bytes of each value.
 
         Later work on the same CUDA stream sees the complete copy. Raises ``ValueError`` for more values than
         ``count``.
@@ -80,7 +80,7 @@ class DeviceCopy:
 
 
 def speed(count: int = 1 << 24, repeats: int = 20) -> dict[str, Any]:
-    """Measures copies of ``count`` values to the first GPU in seconds, raw and with each number of bytes.
+    """Measure copies of ``count`` values to the first GPU in seconds, raw and with each number of bytes.
 
     The result has ``device`` and ``ways``. The latter holds by "raw", "1 byte" and so on the best times of
     ``pack`` (on the host, one thread), ``copy``, ``unpack`` and ``all``, each after a synchronisation. Raises

@@ -108,7 +108,7 @@ class WeightAggregator:
         self._groups = alone if precision is None else precision.groups(self.weights)
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Runs one step and returns the weights, the same bits at all ranks.
+        """Run one step and return the weights, the same bits at all ranks.
 
         Keys that share a format move together. `agree_on_step` has the errors for gradients that do not fit
         or are not finite.
@@ -128,7 +128,10 @@ class WeightAggregator:
         return {key: found[key] for key in self.weights}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the state that later steps depend on, for a checkpoint. Only rank 0's has the weights."""
+        """Copy the state that later steps depend on, for a checkpoint.
+
+        Only rank 0's has the weights.
+        """
         state: dict[str, Any] = {
             "settings": {n: repr(v) for n, v in self._terms.items()},
             "steps": self.steps,
@@ -147,7 +150,7 @@ class WeightAggregator:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
+        """Resume from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
 
         If a rank's state has other settings or wrong content, that rank raises ``ValueError`` naming the
         field, and the others raise `MismatchError`. Nothing is changed then.
@@ -184,7 +187,7 @@ class WeightAggregator:
         self.weights, self.steps = weights, steps
 
     def _parts(self, keys: Sequence[str], values: Floats) -> Iterator[tuple[str, Floats]]:
-        """Yields each key with its part of the concatenated values."""
+        """Yield each key with its part of the concatenated values."""
         ends = np.cumsum([self.weights[key].size for key in keys])
         return zip(keys, np.split(values, ends[:-1]), strict=True)
 

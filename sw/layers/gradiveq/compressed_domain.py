@@ -72,9 +72,7 @@ class CompressedDomain:
         return self._lost / self._energy if self._energy else 0.0
 
     def _pieces(self, where: slice) -> Iterator[tuple[int, slice, slice]]:
-        """Yields the number of each run in ``where``, its slices there, and their place relative to the
-        start.
-        """
+        """Yield the number of each run in ``where``, its slices there, and their place in ``where``."""
         for number, run in enumerate(self.runs):
             start, stop = self._starts[number], self._starts[number + 1]
             low, high = max(start, where.start), min(stop, where.stop)
@@ -87,7 +85,7 @@ class CompressedDomain:
                 )
 
     def __getitem__(self, where: slice) -> Floats:
-        """Compresses this worker's slices of a segment (lines "compress" of Algorithm 1)."""
+        """Compress this worker's slices of a segment (lines "compress" of Algorithm 1)."""
         compressed = np.zeros(where.stop - where.start, np.float32)
         if not self.share:
             return compressed
@@ -102,7 +100,7 @@ class CompressedDomain:
         return compressed
 
     def reduce(self, form: WireForm, sub_block: int = SUB_BLOCK) -> None:
-        """Runs the ring. After it, `sums` holds the same bits at every rank."""
+        """Run the ring. After it, `sums` holds the same bits at every rank."""
         transport = form.transport
         lanes = np.empty(self.lanes, np.float32)
         counts = [(run.count, run.compressor.dimension) for run in self.runs]

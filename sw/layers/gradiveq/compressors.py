@@ -37,12 +37,12 @@ class Slices:
     """All slices, summed over the sampling steps, float64[count, K]."""
 
     def sample(self, slices: Floats) -> None:
-        """Takes the aggregated slices of a sampling step, float32[count, K]."""
+        """Take the aggregated slices of a sampling step, float32[count, K]."""
         self.samples.append(slices[0].copy())
         self.total = slices.astype(np.float64) if self.total is None else self.total + slices
 
     def compressor(self, threshold: float) -> Compressor:
-        """Computes the compressor from the samples, and drops them."""
+        """Compute the compressor from the samples, and drop them."""
         samples = np.stack(self.samples)
         assert self.total is not None
         whitening = (self.total / len(samples)).astype(np.float32)
@@ -53,7 +53,7 @@ class Slices:
 def make_runs(
     transport: Transport, slices: Sequence[Slices], threshold: float, scaled: bool, traffic: Traffic
 ) -> list[Run]:
-    """Makes a compressor for each of the slices, the same bits at every rank, and drops the samples.
+    """Make a compressor for each of the slices, the same bits at every rank, and drop the samples.
 
     Collective. All ranks compute the compressors from the same samples. Different processors or libraries may
     give other last bits, and thus other results at each rank. In that case rank 0 sends its own to all, which
@@ -88,7 +88,7 @@ def _checksum(run: Run) -> int:
 
 
 def _are_runs(answer: Any, slices: Sequence[Slices]) -> bool:
-    """Whether what a rank sent are dimension, scale and checksum of each run's compressor."""
+    """Tell whether a rank's message holds dimension, scale and checksum of each run's compressor."""
     return (
         isinstance(answer, list)
         and len(answer) == len(slices)

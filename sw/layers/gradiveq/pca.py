@@ -38,7 +38,7 @@ class Compressor:
         return int(self.components.shape[1])
 
     def compress(self, slices: Floats, first: int, share: float = 1.0) -> Floats:
-        """Eq. 3 for consecutive slices, float32[m, K], beginning with number ``first``.
+        """Compress consecutive slices by eq. 3, float32[m, K], beginning with number ``first``.
 
         Returns float32[m, d]. O(m * K * d). The result is multiplied by ``share``, which is 1/N for one of N
         workers.
@@ -50,16 +50,16 @@ class Compressor:
         return compressed
 
     def decompress(self, compressed: Floats, first: int) -> Floats:
-        """Eq. 5: decompresses the sum of all workers' slices, float32[m, d], to float32[m, K]."""
+        """Decompress the sum of all workers' slices by eq. 5, float32[m, d], to float32[m, K]."""
         restored = np.empty((len(compressed), self._rows.shape[1]), np.float32)
         np.matmul(compressed, self._rows, out=restored)
         restored += self.whitening[first : first + len(compressed)]
         return restored
 
     def losses(self, slices: Floats, compressed: Floats, first: int) -> tuple[float, float]:
-        """The energy that compression takes from slices, and that of the slices: eq. 7's numerator and
-        denominator.
+        """Return eq.
 
+        7's numerator and denominator: the energy that compression removes, and the slices' energy.
         ``compressed`` is the result of `compress` with share 1. No decompression is needed: since the columns
         are orthonormal, the lost energy is that of the centred slice minus that of the compressed one.
         """
@@ -70,14 +70,13 @@ class Compressor:
 
 
 def check_threshold(threshold: float) -> None:
-    """Raises ``ValueError`` unless the loss threshold is at least 0 and below 1."""
+    """Raise ``ValueError`` unless the loss threshold is at least 0 and below 1."""
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold must be within 0 and 1, 1 excluded, not {threshold!r}")
 
 
 def dimension_of(eigenvalues: NDArray[np.float64], threshold: float) -> int:
-    """Eq. 6: the smallest d >= 1 for which the eigenvalues after the first d are at most ``threshold`` of
-    all.
+    """Choose d by eq. 6: the smallest d >= 1 whose tail of eigenvalues is at most ``threshold`` of all.
 
     ``eigenvalues`` is float64[n], descending. This d bounds the loss of eq. 7 over the samples: on average,
     the tail is lost, and the slices' energy is the variance plus the square of the mean.
@@ -92,7 +91,7 @@ def dimension_of(eigenvalues: NDArray[np.float64], threshold: float) -> int:
 
 
 def principal_components(samples: Floats, threshold: float) -> Floats:
-    """The components, float32[K, d], of one slice's samples, float32[L, K]; `dimension_of` chooses d.
+    """Return the components, float32[K, d], of one slice's samples, float32[L, K]; `dimension_of` chooses d.
 
     The singular vectors of the centred samples are the eigenvectors of their covariance. So a decomposition
     of L x K values, O(L^2 K), replaces one of K x K. With L samples d is at most L - 1 (and K). Each column's

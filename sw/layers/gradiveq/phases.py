@@ -50,11 +50,11 @@ class Phases:
         return self.limit is not None and full and sum(self._losses) / len(self._losses) > self.limit
 
     def note(self, loss: float) -> None:
-        """Takes the local loss of a compressed step (eq. 7)."""
+        """Record the local loss of a compressed step (eq. 7)."""
         self._losses.append(loss)
 
     def begin(self, votes: int, workers: int) -> tuple[Phase, bool]:
-        """Begins a step. Returns its phase, and whether the step is the first of that phase."""
+        """Begin a step. Return its phase, and whether the step is the first of that phase."""
         changed = False
         over = self.phase == "compressed" and 2 * votes > workers
         if not self.left or over:
@@ -73,7 +73,7 @@ class Phases:
         return self.lengths["sampling"] - self.left if self.phase == "sampling" else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The current phase and the history, for a checkpoint."""
+        """Return the current phase and the history, for a checkpoint."""
         return {
             "phase": self.phase,
             "left": self.left,
@@ -83,7 +83,7 @@ class Phases:
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`.
+        """Restore a `state_dict`.
 
         Raises ``ValueError`` naming the wrong field, and changes nothing then.
         """
@@ -102,7 +102,7 @@ class Phases:
         self.history = [(known, number) for known, number in history]
 
     def _was(self, entry: Any, before: int) -> bool:
-        """Whether a list can be an entry of `history` before step ``before``."""
+        """Tell whether a list can be an entry of `history` before step ``before``."""
         if not isinstance(entry, list) or len(entry) != 2:
             return False
         phase, step = entry

@@ -55,11 +55,11 @@ class QSGD:
         self._values = np.where(codes > self.levels, -magnitudes, magnitudes)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the random numbers, for a checkpoint."""
+        """Return the state of the random numbers, for a checkpoint."""
         return {"random": self._random.bit_generator.state}
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores the random numbers of a `state_dict`. Raises ``ValueError`` for anything else."""
+        """Restore the random numbers of a `state_dict`. Raise ``ValueError`` for anything else."""
         found = np.random.default_rng()
         try:
             found.bit_generator.state = Fields(state, ("random",))["random"]
@@ -70,11 +70,14 @@ class QSGD:
         self._random = found
 
     def max_compressed_size(self, count: int) -> int:
-        """Exact size in bytes of ``count`` values: 4 bytes per bucket, and ``bits`` bits per value."""
+        """Return the exact size in bytes of ``count`` values.
+
+        It is 4 bytes per bucket, and ``bits`` bits per value.
+        """
         return 4 * -(-count // self.bucket) + -(-count * self.bits // 8)
 
     def compress(self, x: Any, out: Any = None) -> memoryview:
-        """The stream of a float32 array, scales before codes, in the writable buffer ``out`` if given.
+        """Return the stream of a float32 array, scales before codes, in the writable buffer ``out`` if given.
 
         Raises ``ValueError`` if a value is not finite.
         """
@@ -87,7 +90,7 @@ class QSGD:
         return view
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompresses float32[count], into ``out`` if given.
+        """Decompress float32[count], into ``out`` if given.
 
         Raises ``ValueError`` if the stream has another length.
         """
@@ -101,14 +104,14 @@ class QSGD:
         return self._restored(scales, codes, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Adds a stream to ``accumulator``, float32 of the same size.
+        """Add a stream to ``accumulator``, float32 of the same size.
 
         With ``addend`` it becomes ``addend`` plus the stream.
         """
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """Values that a receiver of ``x`` may get, newly drawn.
+        """Draw values that a receiver of ``x`` may get.
 
         Compressing them again does not change them.
         """
@@ -117,7 +120,10 @@ class QSGD:
         return restored.reshape(values.shape)
 
     def _quantise(self, values: Floats) -> tuple[Floats, NDArray[np.uint8]]:
-        """The scales of the buckets, and one code per value. The last bucket is padded with zeros."""
+        """Return the scales of the buckets, and one code per value.
+
+        The last bucket is padded with zeros.
+        """
         count = values.size
         padded = np.zeros((-(-count // self.bucket), self.bucket), np.float32)
         padded.reshape(-1)[:count] = values

@@ -51,11 +51,11 @@ class Slicing:
         return self.shape[2] * self.shape[3] // self.multiple
 
     def cut(self, gradient: Floats) -> Floats:
-        """Cuts float32[F, D, H, W] into float32[M, K], a copy."""
+        """Cut float32[F, D, H, W] into float32[M, K], a copy."""
         return np.ascontiguousarray(gradient.transpose(2, 3, 1, 0)).reshape(self.count, self.size)
 
     def joined(self, slices: Floats) -> Floats:
-        """The inverse of `cut`, as a C-contiguous copy."""
+        """Invert `cut`, as a C-contiguous copy."""
         filters, depth, height, width = self.shape
         return np.ascontiguousarray(slices.reshape(height, width, depth, filters).transpose(3, 2, 0, 1))
 
@@ -79,7 +79,7 @@ class SliceParts:
         return max(1, round(self.borders[-1] / (self.blocks * self.target)))
 
     def sub(self, block: int, sub: int) -> slice:
-        """The lanes of a sub-block, which are whole slices."""
+        """Return the lanes of a sub-block, which are whole slices."""
         number = block * self.subs + sub
         return slice(self._cut(number), self._cut(number + 1))
 
@@ -93,6 +93,6 @@ class SliceParts:
 
 
 def borders_of(slices: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Borders for `SliceParts`, from runs of (number of slices, lanes of each)."""
+    """Return borders for `SliceParts`, from runs of (number of slices, lanes of each)."""
     sizes = [size for count, size in slices for _ in range(count)]
     return (0, *np.cumsum(sizes).tolist())

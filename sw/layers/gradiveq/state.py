@@ -41,7 +41,7 @@ class Exchange(Protocol):
 
 
 def state_of(exchange: Exchange) -> dict[str, Any]:
-    """Copies of everything that the next steps depend on, and of the counters."""
+    """Copy everything that the next steps depend on, and the counters."""
     quantiser = exchange.quantiser
     return {
         "settings": dict(exchange.settings),
@@ -71,7 +71,7 @@ def _sampled(slices: Slices) -> dict[str, Any]:
 
 
 def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
-    """Checks a state.
+    """Check a state.
 
     Returns the terms that must be equal at all ranks, and a function that applies the state. Raises
     ``ValueError`` naming the field if the state has other settings or wrong content. Nothing is changed
@@ -127,7 +127,7 @@ def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
 
 
 def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Samples]:
-    """The ``count`` samples of each run of slices, and their sum."""
+    """Read the ``count`` samples of each run of slices, and their sum."""
     found: list[Samples] = []
     for number, state in enumerate(fields.items("slices", len(slices))):
         own, slicing = Fields(state, ("samples", "total"), f"slices/{number}/"), slices[number].slicing
@@ -140,7 +140,7 @@ def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Sample
 
 
 def _runs_in(fields: Fields, slices: list[Slices], there: bool) -> list[Run]:
-    """The compressors, one for each run of slices; none unless ``there``."""
+    """Read the compressors, one for each run of slices; none unless ``there``."""
     found = []
     for number, state in enumerate(fields.items("runs", len(slices) if there else 0)):
         own = Fields(state, ("components", "whitening", "scale"), f"runs/{number}/")

@@ -160,7 +160,7 @@ class GradiVeQ:
         agree(self.transport, self.settings, None, error)
 
     def all_reduce(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Runs one step and returns the mean of all workers' gradients by key, the same bits at every rank.
+        """Run one step and return the mean of all workers' gradients by key, the same bits at every rank.
 
         `agree_on_step` has the errors for gradients that do not fit or are not finite. If no worker's
         gradients are finite and ``nonfinite`` is "skip", the mean is zero.
@@ -196,8 +196,7 @@ class GradiVeQ:
         return {key: found[key] for key in self.shapes}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the state that later steps depend on, and the counters, for a checkpoint between two
-        steps.
+        """Copy the state that later steps depend on, and the counters, for a checkpoint between two steps.
 
         It holds this rank's phases, samples, compressors and random numbers. All ranks must save theirs at
         the same step.
@@ -205,7 +204,7 @@ class GradiVeQ:
         return state_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resumes from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
+        """Resume from a `state_dict` of this rank, with the same bits as an uninterrupted run. Collective.
 
         If a rank's state has other settings or wrong content, that rank raises ``ValueError`` naming the
         field, and the others raise `MismatchError`. All raise `MismatchError` if their states do not match.
@@ -224,7 +223,7 @@ class GradiVeQ:
         return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
 
     def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
-        """The mean of all workers' concatenated values, by the ring of the collectives."""
+        """Return the mean of all workers' concatenated values, by the ring of the collectives."""
         flat = np.concatenate([part.reshape(-1) for part in values])
         if share:
             flat *= np.float32(share)
@@ -239,12 +238,12 @@ class GradiVeQ:
         return flat
 
     def _count(self, kind: str, before: int, values: int) -> None:
-        """Counts the bytes sent since ``before``, and those that a raw ring sends for ``values`` values."""
+        """Count the bytes sent since ``before``, and those that a raw ring sends for ``values`` values."""
         size = self.transport.size
         self.traffic.count(kind, self.transport.bytes_sent - before, 8 * values * (size - 1) // size)
 
     def _sampled(self, phase: Phase, own: Sequence[Floats], share: float) -> list[Floats]:
-        """A raw step of the warm-up, or a quantised step of a sampling phase."""
+        """Run a raw step of the warm-up, or a quantised step of a sampling phase."""
         form = self._form(self.quantiser if phase == "sampling" else None)
         flat = self._mean(phase, form, own, share)
         means = [part.reshape(slices.shape) for part, slices in zip(_split(flat, own), own, strict=True)]

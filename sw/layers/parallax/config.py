@@ -113,12 +113,12 @@ class Partitioner:
 
 
 def partitioner(keys: Iterable[str] = ()) -> Partitioner:
-    """A new `Partitioner`, for ``with partitioner() as p:`` (the paper's Fig. 3, line 9)."""
+    """Make a `Partitioner`, for ``with partitioner() as p:`` (the paper's Fig. 3, line 9)."""
     return Partitioner(keys)
 
 
 def variable(key: str, initial: Any) -> Floats:
-    """Returns ``initial``. In the context of a `partitioner`, marks its key (``get_variable`` in Fig. 3)."""
+    """Return ``initial``. In the context of a `partitioner`, mark its key (``get_variable`` in Fig. 3)."""
     current = _current.get()
     if current is not None and key not in current.keys:
         current.keys.append(key)

@@ -14,7 +14,7 @@ from ..parameters import Floats, Gradients, RowSparse
 def misfit(
     gradients: Gradients, parameters: Mapping[str, Floats], sparse: Collection[str] | None = None
 ) -> str:
-    """Returns what is wrong with a step's gradients, naming the key, or "" if they fit. O(keys).
+    """Return what is wrong with a step's gradients, naming the key, or "" if they fit. O(keys).
 
     ``sparse`` are the keys whose gradients were `RowSparse` in the first step. It is None in that step.
     """
@@ -36,6 +36,6 @@ def misfit(
 
 
 def values_of(gradient: Any) -> Floats:
-    """The values of a gradient. For a sparse one, those of its rows."""
+    """Return the values of a gradient. For a sparse one, those of its rows."""
     values: Floats = gradient.values if isinstance(gradient, RowSparse) else gradient
     return values

@@ -19,11 +19,11 @@ class CostModel:
     theta2: float
 
     def time(self, partitions: int) -> float:
-        """Predicted seconds of an iteration."""
+        """Return the predicted seconds of an iteration."""
         return self.theta0 + self.theta1 / partitions + self.theta2 * partitions
 
     def best(self, least: int, most: int) -> int:
-        """The number of partitions within ``least..most`` with the smallest predicted time.
+        """Return the number of partitions within ``least..most`` with the smallest predicted time.
 
         The minimum is at ``sqrt(theta1 / theta2)``. If a coefficient is not positive, an end of the range is
         best.
@@ -36,7 +36,7 @@ class CostModel:
 
 
 def fit(samples: Mapping[int, float]) -> CostModel:
-    """Fits equation 1 to (partitions, seconds) by least squares. theta1 and theta2 are never negative.
+    """Fit equation 1 to (partitions, seconds) by least squares. theta1 and theta2 are never negative.
 
     A cost cannot be negative. So a term is left out if the unconstrained fit makes its coefficient negative,
     or if there are fewer than three samples. Raises ``ValueError`` for no samples, partitions below 1, or
@@ -105,9 +105,9 @@ class PartitionSearch:
         return self.model is not None
 
     def add(self, seconds: float) -> None:
-        """Takes the time of an iteration with `partitions`, and sets the next number or the result.
+        """Take the time of an iteration with `partitions`, and set the next number or the result.
 
-        Raises Raises ``ValueError`` for a time that is negative or not finite, and ``RuntimeError`` once
+        Raises ``ValueError`` for a time that is negative or not finite, and ``RuntimeError`` once
         done.
         """
         if self.done:

@@ -49,7 +49,7 @@ def get_runner(
     machine: str | None = None,
     seed: int = 0,
 ) -> Runner:
-    """A runner for ``model``. Collective: all ranks call it with the same settings.
+    """Make a runner for ``model``. Collective: all ranks call it with the same settings.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def get_runner(
     seed
         Seed of ``model.initial``, equal at all ranks.
 
-    Raises Raises `MismatchError` at every rank if settings, keys, shapes or initial values differ. If a
+    Raises `MismatchError` at every rank if settings, keys, shapes or initial values differ. If a
     rank's arguments are wrong, the others raise `MismatchError` and that rank its own error: ``ValueError``
     for a partitioner's key that the model does not have, or ``TypeError`` for a parameter that is not
     float32.
@@ -149,7 +149,7 @@ class Runner:
         return Machines(tuple(range(self.transport.size)))
 
     def _form(self) -> WireForm:
-        """The form in which gradients of sparse variables are sent."""
+        """Return the form in which gradients of sparse variables are sent."""
         return wire_form(self.transport, self._path, self._codec)
 
     @property
@@ -158,7 +158,7 @@ class Runner:
         return self._tuning.settled
 
     def run(self, batch: Any) -> float:
-        """Runs one training step on this worker's batch, and returns its loss. Collective.
+        """Run one training step on this worker's batch, and return its loss. Collective.
 
         The first steps also measure alpha and search for partitions; they train like all others. A rank with
         a gradient that is not finite raises `NonFiniteGradient`, and the others raise `PeerLost` with the
@@ -188,7 +188,7 @@ class Runner:
         return loss
 
     def gathered(self) -> Parameters:
-        """All complete variables, at every rank, for evaluation and checkpoints. Collective."""
+        """Return all complete variables, at every rank, for evaluation and checkpoints. Collective."""
         with moving_data(self.transport):
             return {
                 key: self._served[key].whole() if key in self._served else value
@@ -196,7 +196,7 @@ class Runner:
             }
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Divides the servers' variables among ``keys`` into this number of partitions. Collective.
+        """Divide the servers' variables among ``keys`` into this number of partitions. Collective.
 
         Resets their optimizers. Raises ``ValueError`` for more partitions than rows.
         """
@@ -210,7 +210,7 @@ class Runner:
         return model_alpha(alphas, {key: value.size for key, value in self.parameters.items()})
 
     def partitions(self, key: str) -> int:
-        """Number of partitions of a variable. 0 if the servers do not hold it."""
+        """Return the number of partitions of a variable. 0 if the servers do not hold it."""
         return self._served.partitions(key)
 
     def _pull(self, rows: Mapping[str, Rows]) -> None:
@@ -252,7 +252,7 @@ class Runner:
             self._all_reduce(chosen, op)
 
     def _all_reduce(self, gradients: dict[str, Floats], op: Op) -> None:
-        """Reduces all dense gradients as one vector, which makes fewer messages and full blocks."""
+        """Reduce all dense gradients as one vector, which makes fewer messages and full blocks."""
         if not gradients:
             return
         flat = np.concatenate([np.asarray(value, np.float32).reshape(-1) for value in gradients.values()])
@@ -264,7 +264,7 @@ class Runner:
             start += value.size
 
     def _reduced(self, flat: Floats, op: Op) -> int:
-        """All-reduces an array in place; the bytes that this rank sent."""
+        """All-reduce an array in place; return the bytes that this rank sent."""
         before, config = self.transport.bytes_sent, self.config
         allreduce_comp(
             self.transport, None, flat, op, codec=config.codec, path=config.path, scale=config.scale
@@ -272,13 +272,13 @@ class Runner:
         return self.transport.bytes_sent - before
 
     def _sent(self, gradient: Floats) -> int:
-        """The bytes that this rank sends for a sparse variable's gradient in an all-reduce."""
+        """Return the bytes that this rank sends for a sparse variable's gradient in an all-reduce."""
         sent = self._reduced(np.ascontiguousarray(gradient).reshape(-1), self.config.sparse_op)
         self.traffic.count("trial", sent)
         return sent
 
     def _aligned(self, key: str, gradient: RowSparse, rows: Rows) -> Floats:
-        """The gradient's values for exactly the pulled rows."""
+        """Return the gradient's values for exactly the pulled rows."""
         if np.array_equal(gradient.rows, rows):
             return gradient.values
         places = np.searchsorted(rows, gradient.rows)
@@ -293,7 +293,7 @@ class Runner:
         return values
 
     def _finite(self, gradients: Gradients) -> bool:
-        """Whether to take the step, by `ParallaxConfig.non_finite`."""
+        """Decide whether to take the step, by `ParallaxConfig.non_finite`."""
         wrong = [key for key, gradient in gradients.items() if not np.isfinite(values_of(gradient)).all()]
         if self.config.non_finite == "raise":
             if wrong:
@@ -302,6 +302,6 @@ class Runner:
         return not any(exchanged(self.transport, bool(wrong), lambda answer: isinstance(answer, bool)))
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Raises the error here and, by the transport, at all other ranks."""
+        """Raise the error here and, by the transport, at all other ranks."""
         self.transport.abort(str(error))
         raise error

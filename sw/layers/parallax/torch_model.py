@@ -25,7 +25,7 @@ class TorchModel:
         ``lookups(batch)`` returns, by name of a sparse embedding's weight (``"embedding.weight"``), an
         integer tensor of any shape with the rows that the batch looks up.
 
-    Raises Raises ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the
+    Raises ``TypeError`` for a parameter that is not float32 on the CPU. Training starts from the
     module's values, so build it with the same seed at all ranks. The ``seed`` of `initial` is not used.
     """
 
@@ -50,16 +50,19 @@ class TorchModel:
             self._arrays[key] = parameter.detach().numpy()
 
     def initial(self, seed: int = 0) -> Parameters:
-        """The module's parameters by name. Writing into them changes the module."""
+        """Return the module's parameters by name.
+
+        Writing into them changes the module.
+        """
         return self._arrays
 
     def rows(self, batch: Any) -> dict[str, Rows]:
-        """Distinct rows of each embedding."""
+        """Return the distinct rows of each embedding."""
         found = self._lookups(batch) if self._lookups is not None else {}
         return {key: np.unique(np.asarray(tokens)).astype(np.int64) for key, tokens in found.items()}
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """One forward and backward pass.
+        """Run one forward and backward pass.
 
         Raises ``ValueError`` if ``parameters`` are not those of `initial`.
         """

@@ -15,17 +15,23 @@ class Trainable(Protocol):
     """The methods that a runner needs of a model, such as `TorchModel`."""
 
     def initial(self, seed: int = 0) -> Parameters:
-        """float32 arrays by key. The runner updates them in place for the next call."""
+        """Return float32 arrays by key.
+
+        The runner updates them in place for the next call.
+        """
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """The loss, and gradients by key. A `RowSparse` means that the variable is sparse (Sec. 5)."""
+        """Return the loss, and gradients by key.
+
+        A `RowSparse` means that the variable is sparse (Sec. 5).
+        """
 
     def rows(self, batch: Any) -> Mapping[str, Rows]:
-        """The rows that the batch looks up, ascending and distinct, by key of the sparse variable."""
+        """Return the rows that the batch looks up, ascending and distinct, by key of the sparse variable."""
 
 
 def shard(data: Iterable[Any], comm: Any) -> list[Any]:
-    """This rank's samples of ``data``: every N-th, beginning with its rank (``shard`` of Sec. 4.1).
+    """Return this rank's samples of ``data``: every N-th, beginning with its rank (``shard`` of Sec. 4.1).
 
     The shares of all N ranks are disjoint and of equal size, since all must run the same number of steps. The
     remainder at the end is left out. Raises ``ValueError`` for fewer than N samples. For arrays, use

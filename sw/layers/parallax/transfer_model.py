@@ -29,48 +29,72 @@ def _check(w: float, N: int, alpha: float = 1.0, m: int = 1) -> None:
 
 
 def dense_ps_one(w: float, N: int) -> float:
-    """``2w(N-1)``: the machine that serves one dense variable (Table 3, Dense, PS, One Variable)."""
+    """Return ``2w(N-1)``: the machine that serves one dense variable.
+
+    Table 3, Dense, PS, One Variable.
+    """
     _check(w, N)
     return 2 * w * (N - 1)
 
 
 def dense_ar_one(w: float, N: int) -> float:
-    """``4w(N-1)/N``: every machine, ring all-reduce (Table 3, Dense, AR, One Variable)."""
+    """Return ``4w(N-1)/N``: every machine, ring all-reduce.
+
+    Table 3, Dense, AR, One Variable.
+    """
     _check(w, N)
     return 4 * w * (N - 1) / N
 
 
 def sparse_ps_one(w: float, N: int, alpha: float) -> float:
-    """``2 alpha w (N-1)``: the machine that serves one sparse variable (Table 3, Sparse, PS)."""
+    """Return ``2 alpha w (N-1)``: the machine that serves one sparse variable.
+
+    Table 3, Sparse, PS.
+    """
     _check(w, N, alpha)
     return 2 * alpha * w * (N - 1)
 
 
 def sparse_ar_one(w: float, N: int, alpha: float) -> float:
-    """``2 alpha w (N-1)``: every machine, all-gather of the gradients (Table 3, Sparse, AR)."""
+    """Return ``2 alpha w (N-1)``: every machine, all-gather of the gradients.
+
+    Table 3, Sparse, AR.
+    """
     _check(w, N, alpha)
     return 2 * alpha * w * (N - 1)
 
 
 def dense_ps(w: float, N: int, m: int) -> float:
-    """``4wm(N-1)/N``: m dense variables spread evenly over servers (Table 3, Dense, PS, m Variables)."""
+    """Return ``4wm(N-1)/N``: m dense variables spread evenly over servers.
+
+    Table 3, Dense, PS, m Variables.
+    """
     _check(w, N, m=m)
     return 4 * w * m * (N - 1) / N
 
 
 def dense_ar(w: float, N: int, m: int) -> float:
-    """``4wm(N-1)/N``: m dense variables, ring all-reduce (Table 3, Dense, AR, m Variables)."""
+    """Return ``4wm(N-1)/N``: m dense variables, ring all-reduce.
+
+    Table 3, Dense, AR, m Variables.
+    """
     return m * dense_ar_one(w, N)
 
 
 def sparse_ps(w: float, N: int, alpha: float, m: int) -> float:
-    """``4 alpha w m (N-1)/N``: m sparse variables spread over servers (Table 3, Sparse, PS, m Variables)."""
+    """Return ``4 alpha w m (N-1)/N``: m sparse variables spread over servers.
+
+    Table 3, Sparse, PS, m Variables.
+    """
     _check(w, N, alpha, m)
     return 4 * alpha * w * m * (N - 1) / N
 
 
 def sparse_ar(w: float, N: int, alpha: float, m: int) -> float:
-    """``2 alpha w m (N-1)``: m sparse variables, all-gathers (Table 3, Sparse, AR, m Variables)."""
+    """Return ``2 alpha w m (N-1)``: m sparse variables, all-gathers.
+
+    Table 3, Sparse, AR, m Variables.
+    """
     return m * sparse_ar_one(w, N, alpha)
 
 
@@ -87,7 +111,7 @@ def choose(
     w: float, N: int, alpha: float, *, row_bytes: float, ratio: float = 1.0,
     all_reduce_ratio: float | None = None, advantage: float = 1.0,
 ) -> Choice:  # fmt: skip
-    """The architecture that moves fewer bytes for one evenly partitioned variable (Sec. 3.1).
+    """Choose the architecture that moves fewer bytes for one evenly partitioned variable (Sec. 3.1).
 
     Parameters
     ----------
@@ -140,7 +164,7 @@ class SparsityMeter:
         self._used = 0
 
     def add(self, used: int) -> None:
-        """Counts one worker's iteration. Raises ``ValueError`` if it used more elements than there are."""
+        """Count one worker's iteration. Raise ``ValueError`` if it used more elements than there are."""
         if not 0 <= used <= self.elements:
             raise ValueError(f"used must be within 0..{self.elements}, not {used!r}")
         self.iterations += 1
@@ -153,5 +177,5 @@ class SparsityMeter:
 
 
 def model_alpha(alphas: dict[str, float], elements: dict[str, int]) -> float:
-    """``alpha_model``: the alphas of a model's variables, weighted by their elements (Sec. 2.2)."""
+    """Return ``alpha_model``: the alphas of a model's variables, weighted by their elements (Sec. 2.2)."""
     return sum(alphas[key] * elements[key] for key in alphas) / sum(elements[key] for key in alphas)

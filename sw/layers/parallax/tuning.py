@@ -58,9 +58,9 @@ class Tuning:
         return self._meters
 
     def begin(self, sparse: Sequence[str]) -> None:
-        """Notes the sparse variables, and gives them to the servers if the strategy has servers.
+        """Note the sparse variables, and give them to the servers if the strategy has servers.
 
-        Raises Raises ``ValueError`` if a dense variable is to be partitioned.
+        Raises ``ValueError`` if a dense variable is to be partitioned.
         """
         for key in (key for keys in self._partitioners for key in keys):
             if key not in sparse:
@@ -76,7 +76,7 @@ class Tuning:
                 self.served.serve(key, values, self.config.partitions)
 
     def count(self, key: str, rows: Rows, gradient: RowSparse) -> None:
-        """Counts the rows of a sparse variable that a step uses, and keeps its gradient for the choice."""
+        """Count the rows of a sparse variable that a step uses, and keep its gradient for the choice."""
         if not self.alphas:
             self._last[key] = gradient
         width = self.parameters[key].size // len(self.parameters[key])
@@ -85,7 +85,7 @@ class Tuning:
             self._machine_meters[key].add(together.size * width)
 
     def after_step(self, steps: int, seconds: float) -> None:
-        """Takes the time of the last of ``steps`` steps, and continues the tuning."""
+        """Take the time of the last of ``steps`` steps, and continue the tuning."""
         if steps == self.config.alpha_steps:
             self._choose()
             self._searched = -1
@@ -94,7 +94,7 @@ class Tuning:
             self._sample(seconds)
 
     def _choose(self) -> None:
-        """Computes the alphas of all workers, and chooses the architecture of each sparse variable."""
+        """Compute the alphas of all workers, and choose the architecture of each sparse variable."""
         own = {key: meter.alpha for key, meter in self._meters.items()}
         trials = self._trials()
         together = {key: meter.alpha for key, meter in self._machine_meters.items()}
@@ -125,7 +125,7 @@ class Tuning:
                 values[...] = self.served.pop(key).whole()
 
     def _trials(self) -> dict[str, int]:
-        """The bytes that this rank sends where the servers' variables are all-reduced, by key.
+        """Count the bytes that this rank sends where the servers' variables are all-reduced, by key.
 
         The codec's ratio for dense gradients and their sums follows from no other bytes, so one all-reduce of
         the last gradients is made. Empty without a codec, whose bytes are known.
@@ -136,12 +136,15 @@ class Tuning:
         return {key: self._trial(last[key].dense()) for key in self.served if key in last}
 
     def _all_reduce_ratio(self, key: str, trials: Sequence[dict[str, int]]) -> float | None:
-        """Raw bytes of all ranks' all-reduce over those of the trial; None without one."""
+        """Return raw bytes of all ranks' all-reduce over those of the trial.
+
+        None without a trial.
+        """
         sent = sum(trial.get(key, 0) for trial in trials)
         return 2 * (self.transport.size - 1) * self.parameters[key].nbytes / sent if sent else None
 
     def _next_search(self) -> None:
-        """Begins the search for the next partitioner that has a variable on the servers."""
+        """Begin the search for the next partitioner that has a variable on the servers."""
         self._searched += 1
         while self._searched < len(self._partitioners) and self.config.partitions is None:
             keys = self._keys()
@@ -154,7 +157,7 @@ class Tuning:
         self.settled = True
 
     def _keys(self) -> list[str]:
-        """The variables of the current partitioner that servers hold."""
+        """Return the variables of the current partitioner that servers hold."""
         return [key for key in self._partitioners[self._searched] if key in self.served]
 
     def _sample(self, seconds: float) -> None:
@@ -171,7 +174,7 @@ class Tuning:
 
 
 def _is_measured(value: Any, sparse: Collection[str]) -> bool:
-    """Whether what a rank sent are its alphas of the sparse variables, 0..1, and counts of bytes."""
+    """Tell whether a rank's message holds its alphas of the sparse variables, 0..1, and counts of bytes."""
     match value:
         case {
             "alphas": dict(own),

@@ -67,7 +67,10 @@ class Checkpoints:
         self._legs: dict[int, dict[str, Any]] = {}
 
     def note(self, server: Server, partition: Partition, version: int, leg: Leg) -> None:
-        """Called after each update. Writes a file when a checkpoint is complete."""
+        """Write a file when a checkpoint is complete.
+
+        Called after each update.
+        """
         if version % self.every:
             return
         if server.mode == "async":
@@ -83,7 +86,10 @@ class Checkpoints:
             self._write_server(server, version, self._copies.pop(version), self._legs.pop(version))
 
     def note_worker(self, index: int, workers: int, step: int, state: Callable[[], Any]) -> None:
-        """Called after a worker's step. Writes the worker's state if a checkpoint is due."""
+        """Write the worker's state if a checkpoint is due.
+
+        Called after a worker's step.
+        """
         if step % self.every == 0:
             self._write("worker", index, step, {"workers": workers, "state": state()})
 
@@ -113,19 +119,19 @@ class Checkpoints:
 
 
 def path_of(directory: str | os.PathLike[str], role: Role, index: int, step: int) -> Path:
-    """The file of a server's or worker's checkpoint."""
+    """Return the file of a server's or worker's checkpoint."""
     return Path(directory) / f"{role}{index}-step{step}.npz"
 
 
 def steps_in(directory: str | os.PathLike[str], role: Role, index: int) -> list[int]:
-    """Steps for which a server or worker has a checkpoint, ascending."""
+    """Return the steps for which a server or worker has a checkpoint, ascending."""
     pattern = re.compile(rf"{role}{index}-step(0|[1-9]\d*)\.npz")
     found = [pattern.fullmatch(path.name) for path in Path(directory).glob("*.npz")]
     return sorted(int(match[1]) for match in found if match)
 
 
 def load_worker(index: int, workers: int, directory: str | os.PathLike[str], step: int) -> Saved:
-    """Reads a worker's state. Raises ``ValueError`` for a wrong or damaged file, and ``OSError``."""
+    """Read a worker's state. Raise ``ValueError`` for a wrong or damaged file, and ``OSError``."""
     path = path_of(directory, "worker", index, step)
     state = checkpoint.load(path)
     with named(str(path)):
@@ -135,7 +141,7 @@ def load_worker(index: int, workers: int, directory: str | os.PathLike[str], ste
 
 
 def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int) -> Callable[[], None]:
-    """Restores a server from its checkpoint of a step, and its pull leg if that has the same name.
+    """Restore a server from its checkpoint of a step, and its pull leg if that has the same name.
 
     Returns a function that undoes this, since another rank may have no such checkpoint. Raises ``ValueError``
     with the file and the first wrong field if the checkpoint is damaged, or has other keys, shapes, numbers
@@ -181,7 +187,7 @@ def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int)
 
 
 def _about(state: Any, role: Role, index: int, step: int, names: tuple[str, ...]) -> Fields:
-    """The fields of a file, whose content must agree with its name."""
+    """Return the fields of a file, whose content must agree with its name."""
     own = {"format": FORMAT, "role": role, "index": index, "step": step}
     if isinstance(state, dict) and state.get("format") != FORMAT:
         raise ValueError(f"format is {state.get('format')!r} there, {FORMAT} here")

@@ -160,7 +160,7 @@ class ParameterServer:
         self._node.start()
 
     def _restore(self, pull: Leg, directory: str | os.PathLike[str]) -> tuple[int, Saved | None]:
-        """Restores the servers.
+        """Restore the servers.
 
         Returns the step, and the state of this rank's worker if it has one. Collective.
         """
@@ -202,7 +202,7 @@ class ParameterServer:
         return step, saved
 
     def serve(self) -> None:
-        """Serves until all workers are done. For a rank that is not a worker.
+        """Serve until all workers are done, at a rank that is not a worker.
 
         Raises the error that broke the group, and ``ValueError`` at a worker.
         """
@@ -211,7 +211,7 @@ class ParameterServer:
         self.close()
 
     def close(self) -> None:
-        """Ends this rank's part once all workers have called it.
+        """End this rank's part once all workers have called it.
 
         After it, the caller may use the transport again. Raises the error that broke the group.
         """
@@ -220,7 +220,7 @@ class ParameterServer:
             self._node.finish()
 
     def give_up(self, reason: str) -> None:
-        """Ends this rank's part at once. The others get `PeerLost` with the reason."""
+        """End this rank's part at once. The others get `PeerLost` with the reason."""
         if not self._closed:
             self._closed = True
             self._node.give_up(reason)
@@ -238,7 +238,7 @@ class ParameterServer:
 
 
 def _are_steps(value: Any) -> bool:
-    """Whether what a rank sent are the steps of a server's and of a worker's checkpoints."""
+    """Tell whether a rank's message holds the steps of a server's and of a worker's checkpoints."""
     match value:
         case [list(), list()]:
             return all(is_whole(step, _STEPS) for steps in value for step in steps)

@@ -22,17 +22,17 @@ class Limits:
         """The ranks for which this rank waits, as reported to the group."""
 
     def heard(self) -> None:
-        """Notes that another rank has sent a message."""
+        """Note that another rank has sent a message."""
         self._heard = time.monotonic()
 
     def moved(self) -> None:
-        """Notes that a message about gradients or weights was handled."""
+        """Note that a message about gradients or weights was handled."""
         self._moved = time.monotonic()
 
     def check(
         self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, serves: bool
     ) -> bool:
-        """Raises `TransportTimeout` for a worker or a server that keeps the others waiting.
+        """Raise `TransportTimeout` for a worker or a server that keeps the others waiting.
 
         ``waits_for`` are the servers that must still end, once this rank's worker is done. ``closing`` tells
         whether the worker has closed, and ``serves`` whether this rank's server must still end. Returns True
@@ -58,7 +58,7 @@ class Limits:
     def _report(
         self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, long: bool
     ) -> None:
-        """Tells the group which ranks this one waits for, if it has waited ``long``."""
+        """Tell the group which ranks this one waits for, if it has waited ``long``."""
         waits: set[int] = set()
         if long:
             waits.update(*(handle.left for handle in handles), waits_for)

@@ -82,11 +82,11 @@ class Node:
     # In the caller's thread.
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Begin to listen."""
         self._thread.start()
 
     def push(self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int]) -> Handle[None]:
-        """Sends the keys of ``steps`` to their servers.
+        """Send the keys of ``steps`` to their servers.
 
         ``gradients`` is None if this worker skips these steps.
         """
@@ -95,13 +95,13 @@ class Node:
         return handle
 
     def pull(self, versions: Mapping[str, int], into: Parameters) -> Handle[Parameters]:
-        """Requests keys in these versions or later ones, and fills the arrays of ``into``."""
+        """Request keys in these versions or later ones, and fill the arrays of ``into``."""
         handle = Handle("pull", self._concerned(versions), into, self.transport.timeout)
         self._submit(handle, lambda: self._pull(versions, into, handle))
         return handle
 
     def _concerned(self, keys: Mapping[str, int]) -> list[int]:
-        """Ranks of the servers that hold some of the keys."""
+        """Return the ranks of the servers that hold some of the keys."""
         return [rank for server, rank in enumerate(self.servers) if self.plan.of(server, keys)]
 
     def _submit(self, handle: Handle[Any], command: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ class Node:
         self.transport.wake()
 
     def finish(self) -> None:
-        """Tells the servers that this rank's worker is done, and returns once all workers are.
+        """Tell the servers that this rank's worker is done, and return once all workers are.
 
         Raises the error that broke the group.
         """
@@ -129,7 +129,7 @@ class Node:
             raise type(self.error)(str(self.error)) from self.error
 
     def give_up(self, reason: str) -> None:
-        """Tells the other ranks that this one has given up."""
+        """Tell the other ranks that this one has given up."""
 
         def end() -> None:
             raise _GivenUp(reason)
@@ -176,7 +176,10 @@ class Node:
                 self._handles.discard(handle)
 
     def _in_turn(self) -> list[int]:
-        """The numbers of all servers. Each rank begins with a different one, and its own comes last."""
+        """Return the numbers of all servers.
+
+        Each rank begins with a different one, and its own is the last.
+        """
         first = (
             self.servers.index(self.rank) if self.rank in self.servers else self.workers.index(self.rank)
         ) + 1
@@ -231,7 +234,7 @@ class Node:
         self.traffic.count("control", len(envelope.pack()))
 
     def _deliver(self, peer: int, envelope: Envelope, data: Data | None) -> bool:
-        """Handles a message. Raises ``ValueError`` for one that a healthy rank does not send."""
+        """Handle a message. Raise ``ValueError`` for one that a healthy rank does not send."""
         self._limits.heard()
         if envelope.kind is Kind.WEIGHTS:
             self._weights(peer, envelope, data)
@@ -245,7 +248,7 @@ class Node:
         return True
 
     def _more_from(self, peer: int) -> bool:
-        """Whether a rank must still report that its worker is done or its server has ended."""
+        """Tell whether a rank must still report that its worker is done or its server has ended."""
         unfinished = self.serving is not None and peer in self.workers
         unfinished = unfinished and self.workers.index(peer) not in self.serving.done  # type: ignore[union-attr]
         return unfinished or peer in self._open
@@ -308,7 +311,7 @@ class Node:
                 self._control(worker, Envelope(Kind.BYE))
 
     def _check_limits(self) -> None:
-        """Raises `TransportTimeout` for a worker or a server that keeps the others waiting."""
+        """Raise `TransportTimeout` for a worker or a server that keeps the others waiting."""
         with self._lock:
             handles = list(self._handles)
         waits_for = self._open if self._done else ()

@@ -22,7 +22,7 @@ class Schedule(Protocol):
     """A learning rate by step, counted from 0. Equal schedules must have an equal ``repr``."""
 
     def __call__(self, step: int) -> float:
-        """The rate of a step."""
+        """Return the rate of a step."""
 
 
 def _check_rate(rate: float) -> None:
@@ -104,7 +104,7 @@ class WarmUp:
 
 
 def schedule_of(rate: float | Schedule) -> Schedule:
-    """Makes a `Constant` from a number, and returns a schedule unchanged.
+    """Make a `Constant` from a number, and return a schedule unchanged.
 
     Raises ``ValueError`` for a number that is not above 0, and ``TypeError`` for anything else.
     """
@@ -130,31 +130,31 @@ class Optimizer(ABC):
         step: int,
         rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Updates ``weights``, float32, in place by a step's gradient of the same shape, which may be changed
-        too.
+        """Update ``weights``, float32, in place by a step's gradient of the same shape.
 
         Called once per partition and step, in the order of a partition's steps. With sparse gradients
         (Parallax), ``rows`` are the distinct rows of ``weights`` that the gradient has. Only these change.
         """
 
     def state_dict(self) -> dict[str, Floats]:
-        """Copies of the state from earlier steps, by a name for each array, for a checkpoint."""
+        """Copy the state from earlier steps, by a name for each array, for a checkpoint."""
         return {}
 
     def partition_state(self, partition: Partition) -> dict[str, Floats]:
-        """The part of `state_dict` that belongs to one partition. Before its first update, the initial state.
+        """Return the part of `state_dict` that belongs to one partition.
 
-        A new optimizer thus tells which arrays, shapes and types a checkpoint must have.
+        Before its first update, it is the initial state. A new optimizer thus tells which arrays, shapes and
+        types a checkpoint must have.
         """
         return {}
 
     def load_state_dict(self, state: Mapping[str, Floats]) -> None:
-        """Restores copies of the arrays of a `state_dict`. Raises ``ValueError`` for another optimizer's."""
+        """Restore copies of the arrays of a `state_dict`. Raise ``ValueError`` for another optimizer's."""
         if state:
             raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
 
     def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
+        """Return the learning rate of a step."""
         raise NotImplementedError
 
 
@@ -245,7 +245,10 @@ class MomentumSGD(Optimizer):
 def state_in(
     fields: Fields, name: str, optimizer: Optimizer, partitions: Iterable[Partition]
 ) -> dict[str, Floats]:
-    """The field with the optimizer's state of these partitions. Raises the ``ValueError`` of `Fields`."""
+    """Read the optimizer's state of these partitions from the field.
+
+    Raises the ``ValueError`` of `Fields`.
+    """
     expected: dict[str, Floats] = {}
     for partition in partitions:
         expected |= optimizer.partition_state(partition)

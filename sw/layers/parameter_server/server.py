@@ -116,7 +116,7 @@ class Server:
         self._updated = updated or (lambda partition, version: None)
 
     def push(self, worker: int, number: int, step: int, gradient: Floats | None) -> None:
-        """Takes a worker's gradient of a partition, float32[n]. The server may change the array from then on.
+        """Take a worker's gradient of a partition, float32[n]. The server may change the array from then on.
 
         ``step`` counts the worker's pushes of that partition from 0. A ``gradient`` of None skips the step.
         Raises ``ValueError`` for a partition of another server, another length, or a step that was already
@@ -162,15 +162,15 @@ class Server:
         self._updated(partition, self.versions[partition.number])
 
     def pulled(self, worker: int, numbers: Sequence[int]) -> None:
-        """Notes that a worker gets the current weights of partitions. Its delay counts from here."""
+        """Note that a worker gets the current weights of partitions. Its delay counts from here."""
         for number in numbers:
             self._seen[worker, number] = self.versions[number]
 
     def ready(self, number: int, version: int) -> bool:
-        """Whether a pull that needs this version of a partition can be answered."""
+        """Tell whether a pull that needs this version of a partition can be answered."""
         return self.mode == "async" or self.versions[number] >= version
 
     def missing(self, number: int) -> list[int]:
-        """The workers that the next update of a partition waits for."""
+        """Return the workers that the next update of a partition waits for."""
         due = self._steps[number].get(self.versions[number])
         return [worker for worker in range(self.workers) if due is None or not due.has(worker)]

@@ -67,7 +67,7 @@ class Serving:
         self._heard = time.monotonic()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
-        """Handles a worker's message. A push has one of ``gradients`` per partition.
+        """Handle a worker's message. A push has one of ``gradients`` per partition.
 
         Raises ``ValueError`` if malformed.
         """
@@ -109,7 +109,7 @@ class Serving:
         pull.found[number] = version, snapshot
 
     def _answer(self, reply: Reply) -> None:
-        """Answers the complete pulls. Equal answers are encoded once."""
+        """Answer the complete pulls. Equal answers are encoded once."""
         for pull in [pull for pull in self._pulls if len(pull.found) == len(pull.wanted)]:
             self._pulls.remove(pull)
             numbers = list(pull.wanted)
@@ -129,8 +129,9 @@ class Serving:
             del self._snapshots[identity_of]
 
     def _waited_for(self) -> tuple[_Pull, Partition, list[int]] | None:
-        """A pull that cannot be answered, the partition that lacks an update, and the workers that must push
-        it.
+        """Find a pull that cannot be answered.
+
+        Returns it with the partition that lacks an update, and the workers that must push it.
         """
         for pull in self._pulls:
             for number in pull.wanted:
@@ -144,7 +145,7 @@ class Serving:
         return f"worker rank {ranks} has not pushed key {partition.key!r} of step {step}"
 
     def _check_deserted(self) -> None:
-        """Raises `TransportError` if a pull waits for a worker that is done."""
+        """Raise `TransportError` if a pull waits for a worker that is done."""
         waiting = self._waited_for()
         if waiting is None:
             return
@@ -154,7 +155,7 @@ class Serving:
             raise TransportError(f"{self._who(gone, waiting[1])} and is done, while rank {waits} waits")
 
     def owing(self, leaving: bool) -> set[int]:
-        """Ranks of the workers that this server waits for.
+        """Return the ranks of the workers that this server waits for.
 
         ``leaving`` means that this rank only waits until the workers are done.
         """
@@ -163,7 +164,7 @@ class Serving:
         return {rank for worker, rank in enumerate(self._ranks) if leaving and worker not in self.done}
 
     def check_limits(self, leaving: bool, silent_of: Callable[[Collection[int]], Collection[int]]) -> None:
-        """Raises `TransportTimeout` if workers have kept the others waiting for too long.
+        """Raise `TransportTimeout` if workers have kept the others waiting for too long.
 
         ``leaving`` is that of `owing`. ``silent_of`` is `Transport.silent`, since a late worker may itself
         wait for another rank.
@@ -188,7 +189,10 @@ class Serving:
 
 
 def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) -> list[Floats | None]:
-    """The gradients of a push, one per partition. All are None for a `Kind.SKIP`."""
+    """Return the gradients of a push, one per partition.
+
+    All are None for a `Kind.SKIP`.
+    """
     if envelope.kind is Kind.SKIP:
         return [None] * len(envelope.numbers)
     if envelope.kind is not Kind.PUSH:
@@ -199,7 +203,10 @@ def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) ->
 
 
 def parts_of(plan: Plan, numbers: Sequence[int]) -> list[tuple[str, int]]:
-    """Key and size of each partition. Raises ``ValueError`` for a number that does not exist."""
+    """Return key and size of each partition.
+
+    Raises ``ValueError`` for a number that does not exist.
+    """
     if any(number >= len(plan.partitions) for number in numbers):
         raise ValueError(f"there are {len(plan.partitions)} partitions, not {max(numbers) + 1}")
     return [(plan.partitions[number].key, plan.partitions[number].size) for number in numbers]

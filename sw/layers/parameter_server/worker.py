@@ -66,7 +66,7 @@ class Worker:
         return dict(self._node.plan.shapes)
 
     def ipush(self, gradients: Mapping[str, Floats]) -> Handle[None]:
-        """Begins to send the gradients of some keys. They must keep their values until `Handle.wait`.
+        """Begin to send the gradients of some keys. They must keep their values until `Handle.wait`.
 
         Gradients are float32 arrays of the parameters' shapes. Raises ``ValueError`` for an unknown key or
         another shape, and ``TypeError`` for another type. A gradient that is not finite raises
@@ -88,11 +88,11 @@ class Worker:
         return handle
 
     def push(self, gradients: Mapping[str, Floats]) -> None:
-        """Sends the gradients of some keys, and returns when their arrays may be changed."""
+        """Send the gradients of some keys, and return when their arrays may be changed."""
         self.ipush(gradients).wait()
 
     def ipull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Handle[Parameters]:
-        """Begins to fetch weights. `Handle.wait` returns them by key, as float32 arrays of the keys' shapes.
+        """Begin to fetch weights. `Handle.wait` returns them by key, as float32 arrays of the keys' shapes.
 
         In mode "sync" these are exactly the weights after the update of this worker's last push, so the pull
         waits for all workers' pushes of that step. In mode "async" they are the current weights, which
@@ -118,7 +118,7 @@ class Worker:
         return self._node.pull(versions, arrays)
 
     def pull(self, keys: Iterable[str] | None = None, into: Parameters | None = None) -> Parameters:
-        """Fetches weights; see `ipull`."""
+        """Fetch weights; see `ipull`."""
         return self.ipull(keys, into).wait()
 
     def _known(self, key: str) -> None:
@@ -133,6 +133,9 @@ class Worker:
 
 
 def _finite(values: Floats) -> bool:
-    """Whether all values are finite. A second pass is needed only if the sum of squares overflows."""
+    """Tell whether all values are finite.
+
+    A second pass is needed only if the sum of squares overflows.
+    """
     flat = values.reshape(-1)
     return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())

@@ -40,40 +40,40 @@ class LocalUpdate(ABC):
         self.factor = factor
 
     def follow(self, optimizer: Optimizer) -> None:
-        """Takes the settings that it needs from the servers' optimizer. Called once, before `start`.
+        """Take the settings that it needs from the servers' optimizer. Called once, before `start`.
 
         Raises ``ValueError`` if its own settings contradict them.
         """
         return
 
     def start(self, weights: Parameters, delay: int) -> None:
-        """Receives the weights at the end of the warm-up, and the delay k. Called once, before `update`."""
+        """Receive the weights at the end of the warm-up, and the delay k. Called once, before `update`."""
         return
 
     @abstractmethod
     def update(
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
-        """Updates ``weights`` once. They are w', or after a pull the pulled weights.
+        """Update ``weights`` once. They are w', or after a pull the pulled weights.
 
         ``computed_at`` are the weights with which the gradients were computed (the same object if there was
         no pull since). ``rate`` is the global learning rate of this step.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the state that earlier updates have left, for a checkpoint."""
+        """Copy the state that earlier updates have left, for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
-        """Restores a `state_dict` instead of calling `start`; ``shapes`` are those of the weights, ``delay``
-        is k.
+        """Restore a `state_dict` instead of calling `start`.
 
-        Raises ``ValueError`` naming the wrong field, and changes nothing then.
+        ``shapes`` are those of the weights, ``delay`` is k. Raises ``ValueError`` naming the wrong field, and
+        changes nothing then.
         """
         Fields(state, ())
 
     def __repr__(self) -> str:
-        """Shows the settings. Equal settings give equal texts."""
+        """Show the settings. Equal settings give equal texts."""
         return f"{type(self).__name__}({', '.join(f'{name}={vars(self)[name]!r}' for name in self.settings)})"
 
 
@@ -215,7 +215,7 @@ class GLU(LocalUpdate):
         self._previous = copy_of(weights)
 
     def grad_sync(self, key: str, weights: Floats, rate: float) -> Floats:
-        """The estimate of Sec. 3.3 of a key's global gradient, float32 of the key's shape.
+        """Estimate a key's global gradient by Sec. 3.3, float32 of the key's shape.
 
         It is zero at a rate of 0, since the servers' weights do not change then.
         """

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 
 
 def layer_communication(send: float, pull: float, sync: float, update: float) -> float:
-    """Equation 3: ``h_c = h_s + h_r + h_sync + h_up``, one layer's push, pull, wait and update."""
+    """Return equation 3's ``h_c = h_s + h_r + h_sync + h_up``.
+
+    They are one layer's push, pull, wait and update.
+    """
     return send + pull + sync + update
 
 
@@ -59,12 +62,15 @@ class Costs:
 
 
 def _bound_by_computation(costs: Costs) -> bool:
-    """The case of equation 2: whether the backward computation hides all communication but layer 1's."""
+    """Decide the case of equation 2.
+
+    It is whether the backward computation hides all communication but layer 1's.
+    """
     return sum(costs.backward[:-1]) > sum(costs.communication[1:])
 
 
 def ssgd_time(costs: Costs) -> float:
-    """Equation 2: one iteration of SSGD.
+    """Return one iteration of SSGD by equation 2.
 
     ``T_f + T_b + h_c^1`` if the backward computation of layers 1 to L-1 takes longer than the communication
     of layers 2 to L, else ``T_f + T_c + h_b^L``.
@@ -75,7 +81,7 @@ def ssgd_time(costs: Costs) -> float:
 
 
 def case(costs: Costs) -> int:
-    """The case of Fig. 2 that applies: 1, 2, or 3.
+    """Return the case of Fig. 2 that applies: 1, 2, or 3.
 
     In case 2, sending alone takes longer than an iteration's computation: ``sum h_s >= T_b + T_f + h_loc^1``.
     In case 3, the iteration after a pull computes for longer than the pull takes: ``T_c + h_b^L <= T_f + 2
@@ -89,7 +95,7 @@ def case(costs: Costs) -> int:
 
 
 def ssd_time(costs: Costs, k: int) -> float:
-    """Equation 4: the mean time of an iteration of SSD-SGD with a delay of k steps.
+    """Return the mean time of an iteration of SSD-SGD with a delay of k steps, by equation 4.
 
     In case 3 it is ``T_f + T_b + h_loc^1`` for every k. The equation assumes that a pull and the next push do
     not overlap. On a full-duplex network they do, and measured times are shorter than in case 2. Raises
@@ -107,12 +113,12 @@ def ssd_time(costs: Costs, k: int) -> float:
 
 
 def gain(costs: Costs, k: int) -> float:
-    """Equation 7: the time that k iterations of SSD-SGD save over k of SSGD, if communication limits SSGD.
+    """Return the time that k iterations of SSD-SGD save over k of SSGD, by equation 7.
 
-    In case 1 it is ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. In case 2 it is ``k T_f + (k-1)/2
-    T_c + (k-1) h_b^L + T_b``, with ``T_c / 2`` for the sum of h_s. (In Section 2.2, T_c is more than twice
-    that sum; equation 7 sets them equal "for simplicity".) Raises ``ValueError`` in case 3, which the paper
-    does not cover, if computation limits SSGD, and for k below 1.
+    Communication must limit SSGD. In case 1 it is ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. In
+    case 2 it is ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``, with ``T_c / 2`` for the sum of h_s. (In Section
+    2.2, T_c is more than twice that sum; equation 7 sets them equal "for simplicity".) Raises ``ValueError``
+    in case 3, which the paper does not cover, if computation limits SSGD, and for k below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k!r}")

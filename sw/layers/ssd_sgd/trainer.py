@@ -121,7 +121,7 @@ class SSDSGD:
         return self._step >= self._begin
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:
-        """Takes the gradients at `weights`, float32 by key, and returns the weights for the next iteration.
+        """Take the gradients at `weights`, float32 by key, and return the weights for the next iteration.
 
         Raises the errors of `Worker.ipush` and `Handle.wait`.
         """
@@ -154,7 +154,7 @@ class SSDSGD:
         self._step += 1
 
     def finish(self) -> Parameters:
-        """Waits for pushes and pulls in flight, and returns the servers' weights after the last step."""
+        """Wait for pushes and pulls in flight, and return the servers' weights after the last step."""
         if self._push is not None:
             self._wait(self._push)
         if self._pull is not None:
@@ -163,7 +163,7 @@ class SSDSGD:
         return self._wait(self._ask())
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of this worker's own state between two steps, for a checkpoint."""
+        """Copy this worker's own state between two steps, for a checkpoint."""
         return {
             "k": self.k,
             "step": self._step,
@@ -176,7 +176,7 @@ class SSDSGD:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a `state_dict`. The servers must be at the same step, with nothing pushed since.
+        """Continue from a `state_dict`. The servers must be at the same step, with nothing pushed since.
 
         Raises ``ValueError`` naming the field for a state with other settings or wrong content, and changes
         nothing then.
@@ -217,7 +217,10 @@ class SSDSGD:
 
 
 def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
-    """The servers' schedule. Raises ``ValueError`` if another one was given, or there is none."""
+    """Return the servers' schedule.
+
+    Raises ``ValueError`` if another one was given, or there is none.
+    """
     theirs: Schedule | None = getattr(optimizer, "schedule", None)
     if rate is None:
         if theirs is None:

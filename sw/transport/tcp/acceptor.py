@@ -26,7 +26,7 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def accepted(listener: socket.socket) -> tuple[socket.socket, tuple[Any, ...]] | None:
-    """Accepts a connection and returns it with its source address. None if none is waiting.
+    """Accept a connection and return it with its source address. None if none is waiting.
 
     Raises `TransportError`, caused by the ``OSError``, if files or memory run out.
     """
@@ -61,7 +61,7 @@ class Acceptor:
             self._poll.register(control.fileno(), select.POLLIN)
 
     def receive(self, deadline: float) -> list[tuple[Line, dict[str, Any]]]:
-        """Waits for objects from candidates and returns them. May return [] before the deadline.
+        """Wait for objects from candidates and return them. May return [] before the deadline.
 
         Closes a candidate that sends anything but short objects. Raises `TransportError` if files or memory
         run out even without candidates, and `PeerLost` from ``control``.
@@ -120,21 +120,21 @@ class Acceptor:
         self.reject(max(challenged, others, key=len)[0])
 
     def mark_challenged(self, line: Line) -> None:
-        """Marks a candidate that owes a proof.
+        """Mark a candidate that owes a proof.
 
         It is not replaced while the other candidates are more numerous.
         """
         self._challenged.add(line)
 
     def admit(self, line: Line) -> None:
-        """The candidate is a rank; the caller takes over its line."""
+        """Admit the candidate as a rank; the caller takes over its line."""
         del self._candidates[line.sock.fileno()]
         self._poll.unregister(line.sock)
         self._challenged.discard(line)
         line.trust()
 
     def reject(self, line: Line) -> None:
-        """Closes a candidate that is not of the group."""
+        """Close a candidate that is not of the group."""
         self.admit(line)
         line.sock.close()
 

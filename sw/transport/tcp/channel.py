@@ -78,7 +78,7 @@ class Channel:
         return bool(self.sends or self.receives)
 
     def post_send(self, transfer: Transfer) -> None:
-        """Queues a send and writes as much as the kernel accepts at once."""
+        """Queue a send and write as much as the kernel accepts at once."""
         view = transfer.view
         idle = not self.sends
         if not view.nbytes and not self.framed:
@@ -94,7 +94,7 @@ class Channel:
             self.flush()
 
     def post_receive(self, transfer: Transfer) -> None:
-        """Queues a receive."""
+        """Queue a receive."""
         if not transfer.view.nbytes and not self.framed:
             transfer.done = True
             return
@@ -103,7 +103,7 @@ class Channel:
             self.fill()  # its header arrived with the previous message, and it may be empty
 
     def flush(self) -> None:
-        """Sends as much as the kernel accepts. Raises `PeerLost` if the connection is lost."""
+        """Send as much as the kernel accepts. Raise `PeerLost` if the connection is lost."""
         parts = self._parts
         while parts:
             try:
@@ -125,7 +125,7 @@ class Channel:
                     self.sends.popleft().done = True
 
     def fill(self) -> None:
-        """Moves arrived data into the queued receives.
+        """Move arrived data into the queued receives.
 
         Raises `PeerLost` at the end of the connection, and `TransportError` for a message that is longer than
         its buffer.
@@ -155,7 +155,7 @@ class Channel:
             self.receives.popleft()
 
     def _open(self, transfer: Transfer) -> bool:
-        """Begins the next message; False if its header is not complete yet."""
+        """Begin the next message; False if its header is not complete yet."""
         if not self.framed:
             self._length = transfer.view.nbytes
             return True
@@ -173,7 +173,7 @@ class Channel:
         return True
 
     def _receive(self, into: list[memoryview]) -> int:
-        """Receives, and returns the number of bytes; 0 if there are none now."""
+        """Receive, and return the number of bytes; 0 if there are none now."""
         try:
             got = self.sock.recvmsg_into(into)[0]
         except BlockingIOError:
@@ -189,7 +189,7 @@ class Channel:
         return PeerLost(f"rank {self.peer} is lost: {error.strerror or error} ({name})")
 
     def awaited(self) -> int:
-        """The events to poll for: readable for a receive, writable for a send.
+        """Return the events to poll for: readable for a receive, writable for a send.
 
         Tells the kernel to wake a receive for a large amount of data, not for each packet (SO_RCVLOWAT).
         """
@@ -204,7 +204,7 @@ class Channel:
         return select.POLLIN | writable
 
     def close(self, *, reset: bool = False) -> None:
-        """Closes the connection. With ``reset`` the peer notices at once, and queued data is dropped."""
+        """Close the connection. With ``reset`` the peer notices at once, and queued data is dropped."""
         if reset:
             with suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

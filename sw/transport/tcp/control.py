@@ -87,7 +87,7 @@ class Control:
             self._hear(peer)  # objects that arrived with the welcome
 
     def fileno(self) -> int:
-        """Descriptor to poll for reading."""
+        """Return the descriptor to poll for reading."""
         return self._epoll.fileno()
 
     @property
@@ -96,7 +96,7 @@ class Control:
         return {peer for peer, line in self._lines.items() if line.pending}
 
     def contribute(self, value: str) -> None:
-        """Sends this rank's value, as JSON, for the next exchange.
+        """Send this rank's value, as JSON, for the next exchange.
 
         Raises `TransportError` if it is too long.
         """
@@ -113,17 +113,17 @@ class Control:
             self._to(0, line)
 
     def awaited(self) -> set[int]:
-        """The ranks that the current exchange still waits for, after this rank has contributed."""
+        """Return the ranks that the current exchange still waits for, after this rank has contributed."""
         if self.rank:
             return {0}
         return self.pending if self.answer is not None else set(range(self.size)) - self._values.keys()
 
     def missing(self) -> set[int]:
-        """Departed ranks that the exchange still needs."""
+        """Return the departed ranks that the exchange still needs."""
         return self.departed - self._values.keys() if self.rank == 0 else set(self.departed)
 
     def pump(self, timeout: float = 0.0) -> bool:
-        """Sends and receives what is possible within ``timeout`` seconds.
+        """Send and receive what is possible within ``timeout`` seconds.
 
         Returns whether an exchange has advanced. Raises `PeerLost` once a rank is lost or has given up.
         """
@@ -156,7 +156,7 @@ class Control:
         return self._moved
 
     def _hear(self, peer: int) -> None:
-        """Handles the complete lines of a peer."""
+        """Handle the complete lines of a peer."""
         line = self._lines.get(peer)
         while line is not None and line.lines:
             raw = line.lines.popleft()
@@ -201,7 +201,7 @@ class Control:
                 self._to_all(b"".join(line for _, line in found))
 
     def wait_for(self, peers: Collection[int]) -> None:
-        """Tells rank 0 which ranks this rank waits for; () means none.
+        """Tell rank 0 which ranks this rank waits for; () means none.
 
         Rank 0's answer is stored in `silent`.
         """
@@ -227,7 +227,7 @@ class Control:
             self._to(rank, {"silent": answer})
 
     def _lost(self, peer: int, error: Exception) -> None:
-        """Handles a line that has ended or violated the protocol."""
+        """Handle a line that has ended or violated the protocol."""
         if isinstance(error, ValueError):
             self._break(f"rank {peer} sent something that is not a control object: {error}")
         elif peer not in self.departed:
@@ -236,18 +236,18 @@ class Control:
         self._drop(peer)
 
     def _break(self, reason: str, *, tell: bool = True) -> None:
-        """Records the first reason and, with ``tell``, tells the other ranks."""
+        """Record the first reason and, with ``tell``, tell the other ranks."""
         if self.said is None:
             self.said = printable(shortened(reason))
             if tell:
                 self._to_all({"broken": self.said})
 
     def abort(self, reason: str) -> None:
-        """Tells the other ranks why this one gives up, unless the group is already broken."""
+        """Tell the other ranks why this one gives up, unless the group is already broken."""
         self._break(reason)
 
     def close(self) -> None:
-        """Tells the other ranks that this one leaves, and closes the connections."""
+        """Tell the other ranks that this one leaves, and close the connections."""
         if self.said is None:
             self._to_all({"bye": self.rank})
         deadline = time.monotonic() + _DRAIN
@@ -265,7 +265,7 @@ class Control:
             line.sock.close()
 
     def _watch(self, peer: int) -> None:
-        """Polls a line for writing while bytes are pending."""
+        """Poll a line for writing while bytes are pending."""
         line = self._lines.get(peer)
         if line is not None and line.pending != (peer in self._writing):
             self._writing ^= {peer}
@@ -287,7 +287,7 @@ class Control:
                 self._break(f"rank {peer} is lost: its control connection accepts no more data")
 
     def _last_words(self, peer: int) -> None:
-        """Reads what a rank sent before it stopped receiving. It often names the rank that failed first."""
+        """Read what a rank sent before it stopped receiving. It often names the rank that failed first."""
         line = self._lines.get(peer)
         with suppress(OSError, EOFError, ValueError):
             while line is not None:

@@ -48,7 +48,7 @@ def connect(
     secret: str | bytes | None = None,
     listener: socket.socket | None = None,
 ) -> TcpTransport:
-    """Joins a group, and returns this rank's transport once every rank is connected to every other rank.
+    """Join a group, and return this rank's transport once every rank is connected to every other rank.
 
     ``rendezvous`` is the address at which rank 0 listens, as ``HOST:PORT`` (``[ADDRESS]:PORT`` for IPv6).
     ``listener`` is a socket that already listens there. All ranks must join within ``timeout`` seconds; later
@@ -92,7 +92,7 @@ def form(
     secret: str | bytes | None,
     listener: socket.socket | None,
 ) -> None:
-    """Initialises a transport, possibly of a subclass, as a rank of a group; see `connect`."""
+    """Initialise a transport, possibly of a subclass, as a rank of a group; see `connect`."""
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank must be one of 0..{size - 1}, not {rank!r}")
     address = parse_address(rendezvous)
@@ -162,7 +162,11 @@ def _rendezvous(
     marked: bool,
     opened: list[socket.socket],
 ) -> tuple[dict[int, Line], list[dict[str, Any]], str, list[socket.socket]]:
-    """Control lines, all ranks' hellos, the session, and this rank's listening sockets (messages, floats)."""
+    """Meet the other ranks.
+
+    Returns control lines, all ranks' hellos, the session, and this rank's listening sockets (messages,
+    floats).
+    """
     rank, size = hello["rank"], hello["size"]
     if size == 1:
         return {}, [hello], "", []
@@ -202,7 +206,10 @@ def _rendezvous(
 
 
 def _codec_of_nics(transport: TcpTransport) -> Codec | None:
-    """The codec that all NICs of the group apply to marked floats; None if there is no such codec."""
+    """Return the codec that all NICs of the group apply to marked floats.
+
+    None if there is no such codec.
+    """
     sent = pattern()
     peers = [peer for peer in range(transport.size) if peer != transport.rank]
     received = {peer: np.empty_like(sent) for peer in peers}

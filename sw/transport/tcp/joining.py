@@ -30,7 +30,7 @@ def _left(deadline: float) -> float:
 
 
 def join(address: Address, timeout: float, source: str | None) -> Line:
-    """Connects to rank 0, from the address ``source`` if given.
+    """Connect to rank 0, from the address ``source`` if given.
 
     Tries again until rank 0 listens. Raises `TransportTimeout` if it never does.
     """
@@ -73,7 +73,7 @@ def await_welcome(
     secret: bytes = b"",
     again: Callable[[float], Line] | None = None,
 ) -> tuple[Line, list[Hello], str]:
-    """Sends a hello to rank 0 and waits until the group has formed.
+    """Send a hello to rank 0 and wait until the group has formed.
 
     ``again(timeout)`` makes another connection. It is called if rank 0 closes one before it has accepted this
     rank, until ``timeout`` has passed.
@@ -107,7 +107,7 @@ def await_welcome(
 
 
 def _prove(line: Line, hello: Hello, deadline: float, secret: bytes) -> str:
-    """Proves the secret to rank 0, and that rank 0 has it. Returns rank 0's challenge."""
+    """Prove the secret to rank 0, and that rank 0 has it. Return rank 0's challenge."""
     try:
         line.send(hello)
         challenge = str(checked(_said(line, deadline), CHALLENGE)["challenge"])
@@ -125,7 +125,7 @@ def _prove(line: Line, hello: Hello, deadline: float, secret: bytes) -> str:
 def _welcomed(
     line: Line, hello: Hello, challenge: str, deadline: float, secret: bytes
 ) -> tuple[list[Hello], str]:
-    """Waits for the welcome, and returns the hellos and the session."""
+    """Wait for the welcome, and return the hellos and the session."""
     rank, size = hello["rank"], hello["size"]
     said = checked(_said(line, deadline), WELCOME)
     session, host = said["session"], said["host"]
@@ -149,7 +149,7 @@ def _welcomed(
 
 
 def _line(line: Line, deadline: float) -> bytearray:
-    """Waits for the next line from rank 0."""
+    """Wait for the next line from rank 0."""
     while not line.lines:
         line.sock.settimeout(max(0.001, _left(deadline)))
         line.fill()
@@ -157,7 +157,7 @@ def _line(line: Line, deadline: float) -> bytearray:
 
 
 def _said(line: Line, deadline: float) -> dict[str, Any]:
-    """Waits for the next object from rank 0. Raises `TransportError` with its reason if it refuses."""
+    """Wait for the next object from rank 0. Raise `TransportError` with its reason if it refuses."""
     said = decoded(_line(line, deadline), stranger=True)
     if "refused" in said:
         raise TransportError(printable(checked(said, REFUSED)["refused"]))

@@ -32,37 +32,37 @@ Form = Mapping[str, Callable[[Any], bool]]
 
 
 def whole(value: Any) -> bool:
-    """An integer of 0..2^63-1; not a ``bool``."""
+    """Accept an integer of 0..2^63-1; not a ``bool``."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def text(value: Any) -> bool:
-    """A string of at most 4096 characters."""
+    """Accept a string of at most 4096 characters."""
     return isinstance(value, str) and len(value) <= _LONGEST_TEXT
 
 
 def digest(value: Any) -> bool:
-    """32 bytes as 64 hexadecimal digits."""
+    """Accept 32 bytes as 64 hexadecimal digits."""
     return isinstance(value, str) and len(value) == 64 and set(value) <= set(string.hexdigits)
 
 
 def ranks(value: Any) -> bool:
-    """A list of ranks."""
+    """Accept a list of ranks."""
     return isinstance(value, list) and len(value) <= _MOST_RANKS and all(map(whole, value))
 
 
 def anything(value: Any) -> bool:
-    """Any JSON value."""
+    """Accept any JSON value."""
     return True
 
 
 def shortened(reason: str, longest: int = _LONGEST_TEXT) -> str:
-    """The text, cut to the length that the other end accepts."""
+    """Cut the text to the length that the other end accepts."""
     return reason[:longest]
 
 
 def decoded(line: bytes | bytearray, *, stranger: bool = False) -> dict[str, Any]:
-    """The object that a line holds. Raises ``ValueError`` for anything else.
+    """Return the object that a line holds. Raise ``ValueError`` for anything else.
 
     From a stranger, the object must also be flat.
     """
@@ -78,7 +78,7 @@ def decoded(line: bytes | bytearray, *, stranger: bool = False) -> dict[str, Any
 
 
 def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
-    """Returns the same object.
+    """Return the object if its fields pass their checks.
 
     Raises ``ValueError`` naming the first field that is missing or fails its check in ``form``.
     """
@@ -110,7 +110,7 @@ class Line:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def trust(self, limit: int = MAX_LINE) -> None:
-        """The other end has proved that it is a rank: accepts lines of up to ``limit`` bytes."""
+        """Accept lines of up to ``limit`` bytes, since the other end has proved that it is a rank."""
         self.stranger, self.limit = False, limit
 
     @property
@@ -119,16 +119,16 @@ class Line:
         return bool(self._out)
 
     def send(self, value: Any) -> None:
-        """Begins to send one object. Raises ``OSError`` if the connection is lost."""
+        """Begin to send one object. Raise ``OSError`` if the connection is lost."""
         self.send_encoded(json.dumps(value, separators=(",", ":")).encode() + b"\n")
 
     def send_encoded(self, lines: bytes) -> None:
-        """Begins to send lines that are already encoded."""
+        """Begin to send lines that are already encoded."""
         self._out.append(memoryview(lines))
         self.flush()
 
     def flush(self) -> None:
-        """Sends as much as the kernel accepts."""
+        """Send as much as the kernel accepts."""
         while self._out:
             try:
                 sent = self.sock.send(self._out[0])
@@ -140,14 +140,14 @@ class Line:
                 self._out.popleft()
 
     def drain(self, deadline: float) -> None:
-        """Sends the pending bytes until none are left or ``time.monotonic`` has reached ``deadline``."""
+        """Send the pending bytes until none are left or ``time.monotonic`` has reached ``deadline``."""
         poll = select.poll()
         poll.register(self.sock, select.POLLOUT)
         while self._out and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             self.flush()
 
     def fill(self) -> None:
-        """Reads once, into `lines`. Call it when the socket is readable.
+        """Read once, into `lines`. Call it when the socket is readable.
 
         Raises ``EOFError`` at the end of the connection and ``ValueError`` for a line that is too long.
         """
@@ -170,7 +170,7 @@ class Line:
             raise ValueError(f"a line is longer than {self.limit} bytes")
 
     def receive(self) -> list[dict[str, Any]]:
-        """Reads once and returns the objects that are now complete.
+        """Read once and return the objects that are now complete.
 
         Raises like `fill`, and ``ValueError`` for a line that is not an object.
         """

@@ -42,7 +42,7 @@ class Terms:
     session: str
 
     def token(self, purpose: str, accepts: int, connects: int, *nonces: str) -> str:
-        """The token by which one end of a connection between two ranks identifies itself to the other.
+        """Return the token by which one end of a connection between two ranks identifies itself to the other.
 
         ``nonces`` are those of the rank that connects and of the one that accepts.
         """
@@ -52,7 +52,7 @@ class Terms:
 def mesh(
     transport: TcpTransport, hellos: list[dict[str, Any]], accepting: socket.socket, tagged: int, terms: Terms
 ) -> dict[int, socket.socket]:
-    """Makes this rank's connections by peer, for messages or, with ``tagged``, for floats.
+    """Make this rank's connections by peer, for messages or, with ``tagged``, for floats.
 
     Other connections are dropped. Both ends of a connection for messages send each other a nonce and then a
     token; the rank that connects sends its own first. A connection for floats may pass NICs, so it carries no
@@ -86,7 +86,7 @@ def mesh(
 
 
 def _socket(where: tuple[str, int], source: str | None, timeout: float) -> tuple[socket.socket, Any]:
-    """A socket bound to the address ``source``, and the address to connect to."""
+    """Make a socket bound to the address ``source``, and the address to connect to."""
     family, kind, protocol, _, peer = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
     sock = socket.socket(family, kind, protocol)
     try:
@@ -121,7 +121,7 @@ def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Ter
 
 
 def _identify(line: Line, rank: int, peer: int, terms: Terms, deadline: float) -> None:
-    """Shows the peer a token, and checks the peer's."""
+    """Show the peer a token, and check the peer's."""
     own = nonce()
     line.send({"from": rank, "nonce": own})
     while not line.lines:
@@ -214,6 +214,6 @@ def _accept_floats(
 
 
 def _check(transport: TcpTransport, expected: Any, deadline: float) -> None:
-    """Raises `TransportTimeout` if ranks are still expected after the deadline."""
+    """Raise `TransportTimeout` if ranks are still expected after the deadline."""
     if expected and time.monotonic() >= deadline:
         raise TransportTimeout(f"{ranks_text(expected)} did not connect to rank {transport.rank}")

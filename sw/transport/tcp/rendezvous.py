@@ -63,7 +63,10 @@ REFUSED: Form = {"refused": text}
 
 
 def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
-    """A listening socket. Raises `TransportError` naming the address if it cannot be opened."""
+    """Open a listening socket.
+
+    Raises `TransportError` naming the address if it cannot be opened.
+    """
     host, port = address
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
@@ -96,7 +99,7 @@ class _Gathering:
         """Candidates that owe a proof: the hello of each, and its challenge."""
 
     def take(self, line: Line, said: dict[str, Any]) -> None:
-        """Handles a candidate's object.
+        """Handle a candidate's object.
 
         Raises ``ValueError`` or ``OSError`` if the candidate must be rejected.
         """
@@ -159,7 +162,7 @@ class _Gathering:
 def gather(
     listener: socket.socket, hello: Hello, timeout: float, secret: bytes = b""
 ) -> tuple[dict[int, Line], list[Hello], str]:
-    """Waits until all ranks have joined, and tells each about the others.
+    """Wait until all ranks have joined, and tell each about the others.
 
     ``hello`` is rank 0's own. Returns the other ranks' lines, all ranks' hellos and the session.
 
@@ -198,7 +201,7 @@ def gather(
 
 
 def _welcome(notes: _Gathering, hellos: list[Hello], session: str) -> None:
-    """Sends all ranks' hellos to each, after an object that proves that they are rank 0's."""
+    """Send all ranks' hellos to each, after an object that proves that they are rank 0's."""
     ranks = json.dumps({"ranks": hellos}, separators=(",", ":")).encode()
     said = hashlib.sha256(ranks).hexdigest()
     for line, hello, challenge in notes.joined:

@@ -16,14 +16,14 @@ FILE_VARIABLE = "INCEPTIONN_SECRET_FILE"
 
 
 def secret_of(given: str | bytes | None) -> bytes:
-    """The secret of this rank; b"" if there is none.
+    """Return the secret of this rank; b"" if there is none.
 
     It is the argument, else ``INCEPTIONN_SECRET``, else the content of the file that
     ``INCEPTIONN_SECRET_FILE`` names, without a final newline.
 
     Raises ``ValueError`` for an empty secret or a file that cannot be read, so that no group is open by
-    mistake. Raises ``TypeError`` for anything but str and bytes. Warns about a file that users other
-    than its owner may read or write.
+    mistake. Raises ``TypeError`` for anything but str and bytes. Warns about a file that users other than its
+    owner may read or write.
     """
     source = "secret="
     if given is None and (path := os.environ.get(FILE_VARIABLE)) is not None and VARIABLE not in os.environ:
@@ -48,35 +48,39 @@ def secret_of(given: str | bytes | None) -> bytes:
 
 
 def shared(random: bytes) -> bytes:
-    """The key of a group whose ranks share random bytes that others may read too, such as in torch's store.
+    """Return the key of a group whose ranks share random bytes that others may read too.
 
-    It is the HMAC of these bytes, keyed by this rank's own secret; without one, the bytes themselves.
+    Torch's store is an example. The key is the HMAC of these bytes, keyed by this rank's own secret; without
+    one, the bytes themselves.
     """
     own = secret_of(None)
     return hmac.digest(own, b"inceptionn group\0" + random, "sha256") if own else random
 
 
 def missing(rank: int) -> str:
-    """The message for a rank without the secret."""
+    """Return the message for a rank without the secret."""
     return f"rank {rank} has no secret, rank 0 has one: give secret=, or set {VARIABLE} or {FILE_VARIABLE}"
 
 
 def differs(one: str, other: str) -> str:
-    """The message for two ends with different secrets."""
+    """Return the message for two ends with different secrets."""
     return f"the secret differs: {one} has another one than {other} (secret=, {VARIABLE}, {FILE_VARIABLE})"
 
 
 def nonce() -> str:
-    """32 random bytes as 64 hexadecimal digits."""
+    """Draw 32 random bytes as 64 hexadecimal digits."""
     return secrets.token_hex(32)
 
 
 def proof(secret: bytes, purpose: str, *parts: object) -> str:
-    """HMAC-SHA256 over a purpose and ``parts`` as JSON, keyed by the secret: 64 hexadecimal digits."""
+    """Compute the HMAC-SHA256 over a purpose and ``parts`` as JSON, keyed by the secret.
+
+    The result has 64 hexadecimal digits.
+    """
     message = json.dumps([purpose, *parts], sort_keys=True).encode()
     return hmac.new(secret, message, "sha256").hexdigest()
 
 
 def same(expected: str, found: str) -> bool:
-    """Whether two proofs are equal, in constant time."""
+    """Tell whether two proofs are equal, in constant time."""
     return hmac.compare_digest(expected.encode(), found.lower().encode())

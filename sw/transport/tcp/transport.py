@@ -64,7 +64,10 @@ class TcpTransport(Transport):
         return bool(self._channels[True]) or (self.size == 1 and self.nic)
 
     def sockets(self, *, tagged: bool = False) -> dict[int, socket.socket]:
-        """The connections by peer, for inspection: those for messages or, if ``tagged``, those for floats."""
+        """Return the connections by peer, for inspection.
+
+        They are those for messages or, if ``tagged``, those for floats.
+        """
         return {peer: channel.sock for peer, channel in self._channels[tagged].items()}
 
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
@@ -160,7 +163,7 @@ class TcpTransport(Transport):
     def _run(
         self, finished: Callable[[], bool], limit: float, what: str, peers: Callable[[], Collection[int]]
     ) -> None:
-        """Moves data until ``finished()``.
+        """Move data until ``finished()``.
 
         Raises `TransportTimeout` after ``limit`` seconds without progress.
 
@@ -193,19 +196,19 @@ class TcpTransport(Transport):
             self.waits_for(())
 
     def _mute_floats(self) -> None:
-        """Stops waiting on the connections for floats."""
+        """Stop waiting on the connections for floats."""
         for channel in self._channels[True].values():
             self._rest(channel)
 
     def _drop_floats(self) -> None:
-        """Closes the connections for floats."""
+        """Close the connections for floats."""
         self._mute_floats()
         for channel in self._channels[True].values():
             channel.close(reset=True)
         self._channels[True].clear()
 
     def _settle(self, requests: list[Request], limit: float) -> None:
-        """Moves data until all requests are complete or nothing moves for ``limit`` seconds."""
+        """Move data until all requests are complete or nothing moves for ``limit`` seconds."""
         since = time.monotonic()
         while not all(isinstance(r, Transfer) and r.done for r in requests):
             left = since + limit - time.monotonic()
@@ -215,10 +218,9 @@ class TcpTransport(Transport):
                 since = time.monotonic()
 
     def _step(self, timeout: float) -> bool:
-        """Waits until a connection is ready and moves its data. Returns False if no data moved within
-        ``timeout``.
+        """Wait until a connection is ready and move its data.
 
-        A call of `wake` also ends the wait.
+        Returns False if no data moved within ``timeout``. A call of `wake` also ends the wait.
         """
         for fd, channel in self._busy.items():
             if (events := channel.awaited()) != channel.polled:
@@ -244,7 +246,7 @@ class TcpTransport(Transport):
         return moved
 
     def _rest(self, channel: Channel) -> None:
-        """Stops waiting on a connection, until it is busy again."""
+        """Stop waiting on a connection, until it is busy again."""
         fd = channel.sock.fileno()
         self._busy.pop(fd, None)
         if channel.polled:
@@ -258,8 +260,9 @@ class TcpTransport(Transport):
             raise TransportError("the transport is closed")
 
     def _fail(self, error: TransportError) -> TransportError:
-        """Breaks the group because of an error. Returns the error to raise, which names the first cause if it
-        is known.
+        """Break the group because of an error; return the error to raise.
+
+        It names the first cause if that is known.
         """
         control = self._control
         if isinstance(error, PeerLost):

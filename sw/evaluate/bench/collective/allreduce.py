@@ -141,7 +141,7 @@ def show(out: report.Report, results: Results, size: int, network: dict[str, Any
 
 
 def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
-    """Measurements of each array."""
+    """Count the measurements of each array."""
     return sum(
         number * sum(variant_of(name).does(op) for op in ops)
         for each in rounds.values()
@@ -150,7 +150,10 @@ def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
 
 
 def _rates(text: str) -> list[float | None]:
-    """The rates of a list, None for "unshaped"; a usage error names the wrong one."""
+    """Return the rates of a list, None for "unshaped".
+
+    A usage error names the wrong one.
+    """
     found: list[float | None] = []
     for word in filter(None, (word.strip() for word in text.split(","))):
         try:
@@ -163,7 +166,7 @@ def _rates(text: str) -> list[float | None]:
 
 
 def _variants(only: str | None) -> list[str]:
-    """All variants, or the requested ones; always with the raw ring, for comparison."""
+    """Return all variants, or the requested ones; always with the raw ring, for comparison."""
     if only is None:
         return list(VARIANTS)
     words = [word.strip() for word in only.split(",")]
@@ -174,7 +177,7 @@ def _variants(only: str | None) -> list[str]:
 
 
 def _save(folder: Path, ranks_arrays: dict[str, list[Floats]]) -> dict[str, list[str]]:
-    """Writes every rank's array; the paths by kind of data."""
+    """Write every rank's array; return the paths by kind of data."""
     saved: dict[str, list[str]] = {}
     for kind, arrays in ranks_arrays.items():
         paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(len(arrays))]
@@ -185,12 +188,12 @@ def _save(folder: Path, ranks_arrays: dict[str, list[Floats]]) -> dict[str, list
 
 
 def _link_seconds(name: str, rate: float | None, size: int, hosts: int) -> float:
-    """What the busiest port alone would take for raw values."""
+    """Return the time that the busiest port alone would take for raw values."""
     return 0.0 if rate is None else 8 * size * VARIANTS[name].volume(hosts) / rate
 
 
 def _rounds(names: list[str], rate: float | None, size: int, hosts: int, repeats: int) -> dict[str, int]:
-    """How often each variant is measured."""
+    """Return how often each variant is measured."""
     found = {}
     for name in names:
         seconds = _link_seconds(name, rate, size, hosts)
@@ -199,7 +202,7 @@ def _rounds(names: list[str], rate: float | None, size: int, hosts: int, repeats
 
 
 def _described(network: Network) -> dict[str, Any]:
-    """The network, for the JSON file."""
+    """Describe the network, for the JSON file."""
     command = ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"]
     control = network.hosts[0].run(command, capture_output=True, text=True, check=True).stdout.strip()
     return {

@@ -50,7 +50,7 @@ Exact = NDArray[np.floating[Any]]
 
 
 def main(transport: Transport, plan: Plan) -> None:
-    """Runs the plan."""
+    """Run the plan."""
     comm = mpi_world()
     for kind, paths in plan["arrays"].items():
         sources = [np.load(path, mmap_mode="r") for path in paths]
@@ -66,7 +66,10 @@ def main(transport: Transport, plan: Plan) -> None:
 
 
 def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
-    """A rank's correct result. ``mine``: its block; ``total``: the sum of the ranks' ``sources``."""
+    """Return a rank's correct result.
+
+    ``mine``: its block; ``total``: the sum of the ranks' ``sources``.
+    """
     if op == REDUCE_SCATTER:
         return total[mine]
     if op == ALL_GATHER:  # of every rank its block of its own values
@@ -84,7 +87,7 @@ def _measure(
     own: Lanes,
     exact_of: Callable[[Variant], Exact],
 ) -> None:
-    """Times all variants in rounds, so that other load on the machine affects all of them alike."""
+    """Time all variants in rounds, so that other load on the machine affects all of them alike."""
     result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, np.float32)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
@@ -111,7 +114,7 @@ def _measure(
 
 
 def _checked(transport: Transport, result: Lanes, exact: Exact, shared: bool) -> dict[str, Any]:
-    """Whether the ranks hold the same bits, if they share a result, and its distance from the exact one."""
+    """Compare a result with the exact one, and the ranks' bits if they share a result."""
     error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))
                 for i in range(0, max(1, result.size), CHUNK))  # fmt: skip
     found = transport.exchange([zlib.crc32(result.data), error])
@@ -165,7 +168,7 @@ def _by_mpi(comm: Any, op: str) -> Callable[[Lanes, Lanes], None]:
 
 
 def block_sizes(count: int, ranks: int) -> list[int]:
-    """Lanes of each rank's block."""
+    """Return the lanes of each rank's block."""
     blocks = [Parts(count, ranks).block(rank) for rank in range(ranks)]
     return [block.stop - block.start for block in blocks]
 

@@ -54,7 +54,7 @@ class Results:
         self.rows: dict[Key, Measurement] = {}
 
     def add(self, rate: float | None, line: dict[str, Any]) -> None:
-        """One line of rank 0."""
+        """Add one line of rank 0."""
         key = Key(rate, line["data"], line["op"], line["variant"])
         row = self.rows.setdefault(key, Measurement())
         row.seconds.append(line["seconds"])
@@ -64,21 +64,21 @@ class Results:
         row.counting = line.get("counting", row.counting)
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
-        """The median, or None if it was not measured."""
+        """Return the median, or None if it was not measured."""
         row = self.rows.get(Key(rate, data, op, variant))
         return None if row is None else median(row.seconds)
 
     def ratio(self, rate: float | None, data: str, op: str, slow: str, fast: str) -> float | None:
-        """How many times as fast one variant is as another."""
+        """Return how many times as fast one variant is as another."""
         first, second = self.seconds(rate, data, op, slow), self.seconds(rate, data, op, fast)
         return None if first is None or second is None else first / second
 
     def each(self, name: str) -> list[Any]:
-        """All values of a field of the keys, in the order in which they came."""
+        """Return all values of a field of the keys, in the order in which they were added."""
         return list(dict.fromkeys(getattr(key, name) for key in self.rows))
 
     def json(self) -> list[dict[str, Any]]:
-        """As the JSON file holds it."""
+        """Return the results as the JSON file holds them."""
         return [
             {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
              "same_bits": row.same_bits, "largest_error": row.largest_error,
@@ -87,7 +87,7 @@ class Results:
         ]  # fmt: skip
 
     def verify(self) -> None:
-        """Raises ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
+        """Raise ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
 
         A sum of *n* ranks passes *n* compressions, gathered values one; a mean is the sum divided by *n*.
         In halves, the quotient is compressed once more.
@@ -104,7 +104,10 @@ class Results:
 
 
 def tables_of(results: Results) -> Iterator[Table]:
-    """One table for each kind of data and operation: milliseconds by rate, and the ratio to the raw ring."""
+    """Yield one table for each kind of data and operation.
+
+    It has milliseconds by rate, and the ratio to the raw ring.
+    """
     for data in results.each("data"):
         for op in results.each("op"):
             rates = results.each("rate")
@@ -134,7 +137,7 @@ def tables_of(results: Results) -> Iterator[Table]:
 
 
 def figures_of(results: Results) -> list[report.Figure]:
-    """The targets of the all-reduce."""
+    """Return the targets of the all-reduce."""
     found = []
     for rate in results.each("rate"):
         for data in results.each("data"):
@@ -160,7 +163,10 @@ def figures_of(results: Results) -> list[report.Figure]:
 
 
 def draw(path: Path, results: Results) -> None:
-    """Milliseconds of each variant as bars with values, by rate; a panel for each data and operation."""
+    """Plot milliseconds of each variant as bars with values, by rate.
+
+    There is a panel for each data and operation.
+    """
     from matplotlib.figure import Figure  # the extra `plot`
 
     kinds, ops, rates = results.each("data"), results.each("op"), results.each("rate")

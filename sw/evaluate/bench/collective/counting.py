@@ -15,10 +15,10 @@ _CALLS, _WINDOWS = 200, 100
 
 
 def counting_seconds(messages: int) -> float:
-    """Seconds that a call of so many messages spends on counting: an upper limit.
+    """Measure how long a call of this number of messages spends on counting: an upper limit.
 
-    A message is taken to be compressed, received, summed, sent and restored at this rank, each with two
-    readings of the clock.
+    The result is in seconds. A message is taken to be compressed, received, summed, sent and restored at this
+    rank, each with two readings of the clock.
     """
     call, message = _costs()
     return call + messages * message
@@ -26,7 +26,7 @@ def counting_seconds(messages: int) -> float:
 
 @cache
 def _costs() -> tuple[float, float]:
-    """Seconds for a call's own numbers, and for one message of it."""
+    """Measure the seconds for a call's own numbers, and for one message of it."""
     ledger, lanes, clock = Ledger(), np.zeros(16, np.float32), time.perf_counter
 
     def call() -> None:

@@ -132,7 +132,7 @@ def pays(
 
 
 def _whole(text: str, option: str, least: int, most: int) -> list[int]:
-    """Ascending numbers of a list; a usage error names the option."""
+    """Return the ascending numbers of a list; a usage error names the option."""
     try:
         found = sorted({int(word) for word in text.split(",") if word.strip()})
     except ValueError:
@@ -145,7 +145,10 @@ def _whole(text: str, option: str, least: int, most: int) -> list[int]:
 def _arrays(
     folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
 ) -> dict[tuple[str, int], list[str]]:
-    """Files of every rank by kind and MB; small files hold the first values of the large ones."""
+    """Write files of every rank by kind and MB.
+
+    Small files hold the first values of the large ones.
+    """
     found = {}
     for kind in kinds:
         arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)
@@ -161,7 +164,7 @@ def measured(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
     variants: tuple[str, ...] = MODELLED,
 ) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
-    """Median seconds by kind, MB and variant, as soon as all rounds are there."""
+    """Yield median seconds by kind, MB and variant, as soon as all rounds are done."""
     plan = {
         "port": PORT, "timeout": TIMEOUT, "bound": bound, "ops": ["sum"],
         "arrays": {f"{kind} {size}": paths for (kind, size), paths in arrays.items()},
@@ -179,7 +182,10 @@ def measured(
 def calibrated(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, largest: int
 ) -> Host:
-    """The rates of these hosts on this machine, from unshaped raw rings of few and of many values."""
+    """Measure the rates of these hosts on this machine.
+
+    They come from unshaped raw rings of few and of many values.
+    """
     network.shape(None)
     kind, _ = next(iter(arrays))
     files = arrays[kind, largest]
@@ -207,7 +213,7 @@ def calibrated(
 
 
 def used(sample: Floats, bound: int) -> dict[str, Form]:
-    """What the variants compress with: ratios of a sample of the values, rates of this machine."""
+    """Return the codecs of the variants: ratios of a sample of the values, rates of this machine."""
     forms = {"bf16": Form("software", constant(2.0), measure.coder(BFloat16(), repeats=5))}
     for variant in (BOUNDED, PLANES):
         codec = Codec(2.0**-bound, *variant, threads=1)
@@ -219,7 +225,7 @@ def used(sample: Floats, bound: int) -> dict[str, Form]:
 def predicted(
     variant: str, size: int, hosts: int, link: Link, host: Host, codecs: dict[str, Form]
 ) -> Exchange:
-    """The model's time of a variant of the bench; ``codecs``: of `used`."""
+    """Return the model's time of a variant of the bench; ``codecs``: of `used`."""
     raw = Form()
     form = next((found for name, found in codecs.items() if name in variant), raw)
     if variant == HIERARCHICAL:
@@ -231,12 +237,12 @@ def predicted(
 
 
 def median_error(points: list[Point]) -> float:
-    """Percent, of the magnitudes."""
+    """Return the median error in percent, of the magnitudes."""
     return median(abs(point.error) for point in points)
 
 
 def points_table(points: list[Point]) -> Table:
-    """Every point."""
+    """Tabulate every point."""
     columns = ("hosts", "rate", "MB", "measured, ms", "model, ms", "error", "limit")
     table = Table("Model against measurement", "", *columns)
     for point in points:
@@ -249,7 +255,7 @@ def points_table(points: list[Point]) -> Table:
 
 
 def error_tables(points: list[Point]) -> Iterator[Table]:
-    """Median and largest errors by what was varied."""
+    """Tabulate median and largest errors by the varied settings."""
     names = (("rate", rate_text), ("variant", str), ("hosts", str), ("limit", str))
     for name, text in names:
         table = Table(f"Errors by {name}", "", "points", "median", "largest")
@@ -260,7 +266,7 @@ def error_tables(points: list[Point]) -> Iterator[Table]:
 
 
 def draw(path: Path, points: list[Point]) -> None:
-    """Predicted over measured times, both logarithmic, with the band of 15 %."""
+    """Plot predicted over measured times, both logarithmic, with the band of 15 %."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     figure = Figure(figsize=(6.4, 5.4), layout="constrained")

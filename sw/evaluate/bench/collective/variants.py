@@ -66,7 +66,7 @@ class Variant(NamedTuple):
     """Values of a sub-block; None: the collectives' own."""
 
     def does(self, op: str) -> bool:
-        """Whether it has this operation."""
+        """Tell whether it has this operation."""
         return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
 
     @property
@@ -75,7 +75,7 @@ class Variant(NamedTuple):
         return self.algorithm == _APART
 
     def settings(self, bound: float) -> Arguments:
-        """The arguments of the collective."""
+        """Return the arguments of the collective."""
         if self.arguments is None:
             raise ValueError("MPI's own collectives take none of this package's settings")
         # Not scaled: errors are reported in bounds.
@@ -127,5 +127,5 @@ whose aggregator is the first rank, has no values of its own, and works on the v
 
 
 def variant_of(name: str) -> Variant:
-    """A variant of either table."""
+    """Return a variant of either table."""
     return VARIANTS[name] if name in VARIANTS else FURTHER[name]

@@ -17,7 +17,10 @@ _UNITS = {"K": 10, "M": 20, "G": 30}
 
 
 def last_level_cache(folder: Path = CACHES) -> int:
-    """Bytes of the first processor's cache of the highest level, by sysfs; `UNKNOWN` if that has none."""
+    """Return the bytes of the first processor's cache of the highest level, by sysfs.
+
+    `UNKNOWN` if sysfs does not tell.
+    """
     found: list[tuple[int, int]] = []
     for index in folder.glob("index*"):
         try:
@@ -29,21 +32,22 @@ def last_level_cache(folder: Path = CACHES) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory that programs can still get."""
+    """Return the bytes of memory that programs can still get."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def timed_bytes(real: float, quick: bool = False) -> int:
-    """Bytes of the array to time for one of ``real`` bytes: those, as far as memory allows, a multiple of 4.
+    """Return the size of the array to time for one of ``real`` bytes.
 
-    ``quick``: no more than `TIMES` last-level caches, where rates no longer depend on the size.
+    It is ``real``, as far as memory allows, as a multiple of 4. ``quick``: no more than `TIMES` last-level
+    caches, where rates no longer depend on the size.
     """
     most = TIMES * last_level_cache() if quick else real
     return int(min(real, most, available_memory() / _SHARE)) // 4 * 4
 
 
 def cache_text(size: int) -> str:
-    """An array's size beside the cache's, for the conditions of a measurement."""
+    """Describe an array's size beside the cache's, for the conditions of a measurement."""
     cache = last_level_cache()
     inside = "" if size > cache else ", WITHIN it: rates are too high"
     return f"{size / 1e6:.0f} MB (last-level cache {cache / 1e6:.0f} MB{inside})"

@@ -22,13 +22,13 @@ RATE, MOMENTUM = 0.05, 0.9
 
 
 def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
-    """One float32[count] per worker: the gradients that each computed of one multi-layer perceptron.
+    """Train one multi-layer perceptron and return its workers' gradients, one float32[count] each.
 
     The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
-    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share as many samples). An
-    array holds the gradients of steps evenly spread over the whole training, concatenated in order; if there
-    are too few steps, they repeat from the start. The same index in the arrays of two workers is the same
-    parameter at the same step.
+    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share the same number of
+    samples). An array holds the gradients of steps evenly spread over the whole training, concatenated in
+    order; if there are too few steps, they repeat from the start. The same index in the arrays of two workers
+    is the same parameter at the same step.
 
     Raises ``ModuleNotFoundError`` without scikit-learn.
     """
@@ -46,7 +46,7 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """BLAS with one thread, where threadpoolctl can set that."""
+    """Limit BLAS to one thread, where threadpoolctl can do that."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
@@ -58,7 +58,7 @@ def one_thread() -> AbstractContextManager[object]:
 def _train(
     model: Model, batches: Sequence[Batches], steps: int, chosen: Container[int], seed: int
 ) -> list[list[Floats]]:
-    """The workers' gradients of the chosen steps of a training with momentum."""
+    """Return the workers' gradients of the chosen steps of a training with momentum."""
     workers = len(batches)
     parameters = model.initial(seed)
     velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
@@ -78,14 +78,17 @@ def _train(
 
 
 def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:
-    """One float32[count] per worker, synthetic or real."""
+    """Return one float32[count] per worker, synthetic or real."""
     if kind == SYNTHETIC:
         return [synthetic(count, seed + worker) for worker in range(workers)]
     return real(count, seed, workers)
 
 
 def own(path: Path, count: int, workers: int) -> list[Floats]:
-    """Slices of the values of a ``.npy`` file, as many as fit or from the start again."""
+    """Return slices of the values of a ``.npy`` file.
+
+    There are as many as fit; after them the values repeat from the start.
+    """
     values = npy_file.load(path)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")

@@ -35,19 +35,19 @@ _GRACE = 30.0
 
 
 def with_mpi() -> bool:
-    """Whether MPI can start the ranks, and be measured."""
+    """Tell whether MPI can start the ranks, and be measured."""
     return find_spec("mpi4py") is not None
 
 
 def one_thread() -> dict[str, str]:
-    """This process's environment, for another whose linear algebra takes one thread."""
+    """Return this process's environment, for one whose linear algebra takes one thread."""
     return {**os.environ, **dict.fromkeys(_THREADS, "1")}
 
 
 def lines_of(
     network: Namespaces, module: str, plan: Mapping[str, Any], patience: float
 ) -> Iterator[dict[str, Any]]:
-    """Runs ``python -m module PLAN`` on every host, and yields the JSON lines that rank 0 prints.
+    """Run ``python -m module PLAN`` on every host, and yield the JSON lines that rank 0 prints.
 
     PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
     else with the rank as a further argument. Raises `NetworkError` if no line comes for ``patience`` seconds,
@@ -69,9 +69,9 @@ def lines_of(
 
 
 def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
-    """The JSON lines of the first of these processes; ends all of them. ``said`` has their standard error.
+    """Yield the JSON lines of the first of these processes; end all of them.
 
-    Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
+    ``said`` has their standard error. Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
     """
     arrived: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
@@ -123,7 +123,10 @@ def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None
 
 
 def _said(file: IO[str]) -> str:
-    """The first exception in the ranks' output that is not about another rank, else the last line."""
+    """Return the first exception in the ranks' output that is not about another rank.
+
+    Without one, it is the last line.
+    """
     file.seek(0)
     lines = [_RANK.sub("", line.strip()) for line in file]
     errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]

@@ -22,18 +22,18 @@ Plan = dict[str, Any]
 
 
 def mpi_world() -> Any:
-    """MPI's communicator of all ranks; None where the command line gives the rank."""
+    """Return MPI's communicator of all ranks; None where the command line gives the rank."""
     return None if len(sys.argv) > 2 else import_module("mpi4py.MPI").COMM_WORLD
 
 
 def report(transport: Transport, line: Mapping[str, Any]) -> None:
-    """Prints a line of JSON, at rank 0 only."""
+    """Print a line of JSON, at rank 0 only."""
     if transport.rank == 0:
         print(json.dumps(line), flush=True)
 
 
 def run(program: Callable[[Transport, Plan], None]) -> None:
-    """Runs a rank's program with its transport and the plan; an error ends the process with status 1."""
+    """Run a rank's program with its transport and the plan; an error ends the process with status 1."""
     try:
         plan: Plan = json.loads(Path(sys.argv[1]).read_text())
         world = mpi_world()

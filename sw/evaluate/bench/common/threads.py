@@ -9,7 +9,7 @@ from typing import Any
 
 
 def in_threads(calls: list[Callable[[], float]]) -> list[float]:
-    """What each of the calls returned, each in a thread of its own; raises the first error."""
+    """Call each in a thread of its own and return the results; raise the first error."""
     found: list[Any] = [None] * len(calls)
 
     def run(place: int) -> None:

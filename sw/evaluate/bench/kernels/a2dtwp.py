@@ -72,7 +72,10 @@ def a2dtwp(
 
 
 def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:
-    """GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy`` in the same run."""
+    """Measure GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy``.
+
+    All are measured in the same run.
+    """
     x = np.random.default_rng(seed).standard_normal(count, np.float32)
     y = np.empty_like(x)
     packed = {keep: adt.bitpack(x, keep) for keep in KEPT}
@@ -85,7 +88,7 @@ def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1
 
 
 def table_of(found: dict[str, dict[str, float]]) -> Table:
-    """Rates and shares of memcpy, one row per path and direction."""
+    """Tabulate rates and shares of memcpy, one row per path and direction."""
     table = Table("", "", *(f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)" for keep in KEPT))
     for path, rates in found.items():
         for way in ("pack", "unpack"):
@@ -95,7 +98,7 @@ def table_of(found: dict[str, dict[str, float]]) -> Table:
 
 
 def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
-    """The target: the slowest format of the best path, in both directions."""
+    """Return the target: the slowest format of the best path, in both directions."""
     best, rates = next(iter(found.items()))
     return [
         report.Figure(
@@ -108,7 +111,7 @@ def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
 
 
 def device_table(device: dict[str, Any]) -> Table:
-    """Milliseconds of each way to the GPU."""
+    """Tabulate milliseconds of each way to the GPU."""
     table = Table(
         f"To {device['device']}, pinned memory",
         "",

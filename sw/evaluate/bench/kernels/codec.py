@@ -144,7 +144,10 @@ def codec(
 
 
 def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
-    """The kinds of data to measure, and what is missing for others. Raise if one that was asked for is."""
+    """Return the kinds of data to measure, and the missing packages of others.
+
+    Raises if a kind that was asked for is missing.
+    """
     known = [data.SYNTHETIC, data.REAL]
     chosen = known if kinds is None else report.choices(kinds, known, "--data")
     try:
@@ -160,7 +163,7 @@ def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
 def _measured(
     console: Console, jobs: list[Job | Peer], arrays: dict[str, Floats], bound: float, repeats: int
 ) -> tuple[list[Row], list[Peer]]:
-    """A row for each job and array, and the compressors that are not installed."""
+    """Measure a row for each job and array; name the compressors that are not installed."""
     rows: list[Row] = []
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
     with new_progress(console) as progress:
@@ -203,12 +206,12 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
 
 
 def _peer_of(codec: StreamCodec) -> Peer:
-    """A user's codec, with its own error bound, as one of the others."""
+    """Treat a user's codec, with its own error bound, as one of the others."""
     return Peer(codec.name, "", lambda bound: Ready(codec.compress, codec.decompress))
 
 
 def _chosen() -> dict[str, str]:
-    """The path of each operation that ``auto`` takes here."""
+    """Return the path of each operation that ``auto`` takes here."""
     before = active_path()
     force_path(_own_paths()[0])
     try:
@@ -229,7 +232,7 @@ def _title(job: Job | Peer) -> str:
 
 
 def _sample(x: Floats) -> Floats:
-    """2 Mi values at most, in whole blocks from all over the array."""
+    """Return 2 Mi values at most, in whole blocks from all over the array."""
     if x.size <= SAMPLE:
         return x
     blocks = x[: x.size // STREAM_LANES * STREAM_LANES].reshape(-1, STREAM_LANES)
@@ -287,7 +290,7 @@ def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
 
 
 def _per_call(call: Callable[[], object]) -> float:
-    """Seconds per call: the best of many short runs."""
+    """Measure seconds per call: the best of many short runs."""
     timer = timeit.Timer(call)
     number = max(1, min(1000, int(2e-3 / max(timer.timeit(1), 1e-7))))
     return min(timer.repeat(repeat=40, number=number)) / number
@@ -299,7 +302,10 @@ def _memory(
     size: Callable[[Any], int],
     x: Floats,
 ) -> tuple[float | None, float | None]:
-    """The peaks of one compression and one decompression, without memory given by the caller."""
+    """Measure the peaks of one compression and one decompression.
+
+    The caller gives them no memory.
+    """
     up = peak_of(lambda: compress(x))
     stream = compress(x)
     down = peak_of(lambda: decompress(stream, x.size))
@@ -311,7 +317,7 @@ def _memory(
 
 
 def figures_of(rows: list[Row]) -> list[report.Figure]:
-    """The targets of the codec, for each array."""
+    """Return the targets of the codec, for each array."""
     figures = []
     for kind in dict.fromkeys(row.data for row in rows):
         for name in (each.name for each in DEFAULTS):
@@ -342,7 +348,7 @@ def _figures_of(title: str, variant: str, rows: list[Row]) -> list[report.Figure
 
 
 def _of_two_threads(title: str, one: Row, two: Row | None) -> list[report.Figure]:
-    """Two threads against one, both as shares of memcpy in the same run."""
+    """Compare two threads with one, both as shares of memcpy in the same run."""
     if two is None:
         return []
     found = []
@@ -376,7 +382,7 @@ def _table(kind: str, rows: list[Row]) -> Table:
 
 
 def _bounds_table(kind: str, found: list[Choice]) -> Table:
-    """Ratio and relative L2 error of both codecs, by bound."""
+    """Tabulate ratio and relative L2 error of both codecs, by bound."""
     bounds = list(dict.fromkeys(choice.k for choice in found))
     table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
     for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
@@ -390,7 +396,10 @@ def _bounds_table(kind: str, found: list[Choice]) -> Table:
 
 
 def _draw(path: Path, rows: list[Row]) -> None:
-    """Throughput of each implementation, compress and decompress, with its ratio; a panel for each data."""
+    """Plot throughput of each implementation, compress and decompress, with its ratio.
+
+    There is a panel for each data.
+    """
     from matplotlib.figure import Figure  # the extra `plot`
 
     kinds = list(dict.fromkeys(row.data for row in rows))

@@ -13,10 +13,10 @@ _RESET_PEAK = "5"
 
 
 def peak_of(call: Callable[[], object]) -> int | None:
-    """The most bytes by which the process grew during a call, its result included; None where unknown.
+    """Measure by how many bytes the process grew at most during a call, its result included.
 
-    Counted in pages of up to 2 MiB, so it says little about small arrays. Memory that the process had freed
-    and kept is given back first. Memory that other threads take meanwhile is counted too.
+    None where unknown. Counted in pages of up to 2 MiB, so it says little about small arrays. Memory that the
+    process had freed and kept is given back first. Memory that other threads take meanwhile is counted too.
     """
     status = Path("/proc/self/status")
     gc.collect()

@@ -110,7 +110,7 @@ def convergence(
 
 
 def settings_of(variant: str, k: int | None) -> dict[str, Any]:
-    """The arguments of `allreduce_comp`."""
+    """Return the arguments of `allreduce_comp`."""
     if k is None:
         return {"path": "off"}
     codec = Codec(2.0**-k, "paper" if variant == BOUNDED else "planes", threads=1)
@@ -120,7 +120,10 @@ def settings_of(variant: str, k: int | None) -> dict[str, Any]:
 def train(
     model: Model, variant: str, k: int | None, workers: int, steps: int, seed: int
 ) -> tuple[Run, list[Floats]]:
-    """One data-parallel training, and some gradients of rank 0. Errors of a rank end all of them."""
+    """Train once, data-parallel; return the run, and some gradients of rank 0.
+
+    Errors of a rank end all of them.
+    """
     data, settings = digits(seed), settings_of(variant, k)
 
     def work(transport: Transport) -> tuple[Run, list[Floats]]:
@@ -165,9 +168,9 @@ def _rank(
 
 
 def bound_of_equal_bytes(gradients: Sequence[Floats], k: int, workers: int) -> int:
-    """The largest k for which gradients in planes take no more bytes than in ``bounded`` at the given bound.
+    """Return the largest k for which gradients take no more bytes in planes than in ``bounded``.
 
-    Scaled as in an all-reduce of that many workers.
+    ``k`` is the bound of ``bounded``. Gradients are scaled as in an all-reduce of this number of workers.
     """
     growth = math.ceil(math.log2(workers))
 
@@ -180,7 +183,7 @@ def bound_of_equal_bytes(gradients: Sequence[Floats], k: int, workers: int) -> i
 
 
 def table_of(runs: Sequence[Run]) -> Table:
-    """One line per variant: means over the seeds, and the range of the accuracies."""
+    """Tabulate one line per variant: means over the seeds, and the range of the accuracies."""
     title = f"{runs[0].model}: means over the seeds"
     table = Table(title, "", "bound", "kB sent\nper step", "of raw", "test loss", "accuracy", "least to most")
     variants = {run.variant: [other for other in runs if other.variant == run.variant] for run in runs}

@@ -117,7 +117,10 @@ def gradiveq(
 
 
 def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:
-    """Rows of the measurements: times by rate and variant, parts by variant, training runs by seed."""
+    """Return rows of the measurements.
+
+    They are times by rate and variant, parts by variant, training runs by seed.
+    """
     times, parts, trained = (found.get(name, {}) for name in ("times", "parts", "training"))
     return [
         *(
@@ -133,7 +136,7 @@ def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
-    """Milliseconds and ratios, per rate."""
+    """Tabulate milliseconds and ratios, per rate."""
     columns = ["", "kB sent", "fewer bytes"]
     for rate in times:
         columns += [f"{rate_text(rate)}\nms", "raw / this", "QSGD / this"]
@@ -152,7 +155,7 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
 
 
 def parts_table(milliseconds: dict[str, dict[str, float]], plan: dict[str, Any]) -> Table:
-    """Processor time of one rank, one row per variant."""
+    """Tabulate processor time of one rank, one row per variant."""
     title = "What a rank computes, ms of processor time"
     table = Table(title, "", *PARTS)
     for name, parts in milliseconds.items():
@@ -161,7 +164,7 @@ def parts_table(milliseconds: dict[str, dict[str, float]], plan: dict[str, Any])
 
 
 def settings(name: str, steps: int) -> dict[str, Any]:
-    """Arguments of `GradiVeQ` for a training by name."""
+    """Return the arguments of `GradiVeQ` for a training by name."""
     codec = Codec(2.0**-BOUND, threads=1)
     warm_up = min(WARM_UP, steps // 10)
     short = {} if steps >= 500 else {"sampling": max(2, steps // 10), "compressed": max(1, steps // 2)}
@@ -178,7 +181,7 @@ NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
 def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict[str, float]]]:
-    """Accuracy (0..1) and ratios of bytes of each training, one per seed."""
+    """Measure accuracy (0..1) and ratios of bytes of each training, one per seed."""
     found: dict[str, list[dict[str, float]]] = {}
     with new_progress(console) as progress:
         task = progress.add_task("", total=len(NAMES) * len(seeds))
@@ -190,7 +193,7 @@ def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict
 
 
 def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4) -> dict[str, float]:
-    """One training over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine."""
+    """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine."""
     model, data = CNN(channels=CHANNELS), digits(seed)
 
     def rank(transport: LoopbackTransport) -> Any:
@@ -217,7 +220,7 @@ def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4)
 
 
 def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds: int) -> Table:
-    """Accuracy, and how many times fewer bytes, by phase."""
+    """Tabulate accuracy, and how many times fewer bytes were sent, by phase."""
     kinds = ("warm-up", "sampling", "compressed", "rest", "all")
     channels = "-".join(map(str, CHANNELS))
     title = f"CNN {channels} on digits, 4 workers, {steps} steps, mean of {seeds} seeds; fewer bytes than raw"
@@ -231,7 +234,7 @@ def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds
 
 
 def training_figures(trained: dict[str, list[dict[str, float]]]) -> list[report.Figure]:
-    """The targets for bytes and accuracy."""
+    """Return the targets for bytes and accuracy."""
     base = mean(run["accuracy"] for run in trained["raw"])
     figures = []
     for name in ("GradiVeQ", "GradiVeQ, codec"):

@@ -31,7 +31,7 @@ For QSGD, the two middle columns are quantise and restore.
 
 
 def parts_of(plan: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Runs this module as a process of one thread; milliseconds by variant and part."""
+    """Run this module as a process of one thread; return milliseconds by variant and part."""
     argv = [sys.executable, "-m", "inceptionn.evaluate.bench.layers.gradiveq_parts", json.dumps(plan)]
     done = subprocess.run(argv, env=one_thread(), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -41,7 +41,7 @@ def parts_of(plan: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def measured(ratio: float, dimension: int, repeats: int) -> dict[str, dict[str, float]]:
-    """See the module; ``dimension``: the most columns of variant "gradiveq-few"."""
+    """Measure as the module says; ``dimension``: the most columns of variant "gradiveq-few"."""
     random = np.random.default_rng(0)
     gradients = [random.standard_normal(shape, np.float32) * np.float32(1e-3) for shape in RESNET_32]
     slicings = [Slicing(str(number), shape) for number, shape in enumerate(RESNET_32)]

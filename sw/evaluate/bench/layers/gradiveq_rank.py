@@ -29,7 +29,7 @@ VALUES = sum(int(np.prod(shape)) for shape in RESNET_32)
 
 
 def main(transport: Transport, plan: Plan) -> None:
-    """Runs the plan."""
+    """Run the plan."""
     calls = variants(transport, plan)
     found: dict[str, list[float]] = {name: [] for name in calls}
     sent: dict[str, int] = {}
@@ -47,7 +47,10 @@ def main(transport: Transport, plan: Plan) -> None:
 
 
 def compressors(ratio: float, most: int) -> dict[int, Floats]:
-    """Orthonormal columns by K: K/ratio of them, ``most`` at most. Time depends on their number alone."""
+    """Make orthonormal columns by K: K/ratio of them, ``most`` at most.
+
+    Time depends on their number alone.
+    """
     random = np.random.default_rng(0)
     found = {}
     for size in {shape[0] * shape[1] for shape in RESNET_32}:
@@ -57,7 +60,10 @@ def compressors(ratio: float, most: int) -> dict[int, Floats]:
 
 
 def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]]:
-    """What is timed, by name: from the gradients of this worker to their mean, in slices."""
+    """Return the timed calls by name, each in slices.
+
+    A call goes from the gradients of this worker to their mean.
+    """
     size = transport.size
     random = np.random.default_rng((plan["seed"], transport.rank))
     gradients = [random.standard_normal(shape, np.float32) * np.float32(1e-3) for shape in RESNET_32]

@@ -106,7 +106,7 @@ def layers(
 def _cases(
     names: list[str], steps: int, rounds: int, trained: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What is timed at each rate, and what is trained to the end at one of them."""
+    """Return the cases to time at each rate, and those to train to the end at one of them."""
     timing = [{"what": "time", "system": name, "steps": steps, "trained": trained} for name in names]
     common = {"steps": trained, "warm_up": min(WARM_UP, trained // 4), "every": max(1, trained // POINTS)}
     return timing * rounds, [{"what": "train", "system": name, **common} for name in names]
@@ -120,7 +120,10 @@ def _measured(
     timing: list[dict[str, Any]],
     training: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Lines by system: under "time" by rate, with the median of seconds; under "train" once."""
+    """Return lines by system.
+
+    They are under "time" by rate, with the median of seconds; under "train" once.
+    """
     times: dict[float, dict[str, list[dict[str, Any]]]] = {}
     trainings: dict[str, dict[str, Any]] = {}
     with new_progress(out.console) as progress, Network(hosts) as network:
@@ -150,7 +153,7 @@ def _measured(
 
 
 def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:
-    """What all cases share; ``sizes`` None and ``batch`` 0 mean the model's own."""
+    """Return what all cases share; ``sizes`` None and ``batch`` 0 mean the model's own."""
     widths, samples = MODELS[model]
     found: dict[str, Any] = {"model": model}
     try:
@@ -171,7 +174,7 @@ def measured(
     cases: Sequence[dict[str, Any]],
     advance: Callable[[float, dict[str, Any]], None],
 ) -> Iterator[dict[str, Any]]:
-    """Runs cases on the hosts at a rate; yields what each gave."""
+    """Run cases on the hosts at a rate; yield each one's results."""
     network.shape(rate)
     for line in lines_of(network, RANK, {**plan, "cases": list(cases)}, PATIENCE):
         advance(rate, line)
@@ -179,7 +182,7 @@ def measured(
 
 
 def table_of(results: dict[str, Any], rate: float) -> Table:
-    """System by bytes per step, iteration time and final accuracy, at one rate."""
+    """Tabulate system by bytes per step, iteration time and final accuracy, at one rate."""
     found = results["time"][rate]
     columns = ("", "kB/step", "by class", "ms/step", "steps/s", "vs SSGD", "accuracy")
     table = Table(f"{rate_text(rate)}", *columns)
@@ -201,7 +204,10 @@ def table_of(results: dict[str, Any], rate: float) -> Table:
 
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each system and rate: seconds per step, bytes by class, accuracy at the end (0..1)."""
+    """Return a row for each system and rate.
+
+    It has seconds per step, bytes by class, accuracy at the end (0..1).
+    """
     return [
         {"rate": rate, **report.flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
         for rate, found in results["time"].items()
@@ -210,7 +216,7 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def figures_of(results: dict[str, Any]) -> list[report.Figure]:
-    """The targets of SSD-SGD, at the rate where communication is the limit."""
+    """Return the targets of SSD-SGD, at the rate where communication is the limit."""
     rate = bits_per_second(BOUND_BY_COMMUNICATION)
     found = results["time"].get(rate, {})
     if not {"ssgd", "ssgd+codec", "ssd", "ssd+codec"} <= found.keys():
@@ -230,7 +236,10 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
 
 
 def draw(path: Path, results: dict[str, Any]) -> None:
-    """Accuracy over time, one panel per rate: the training steps at the measured time per step."""
+    """Plot accuracy over time, one panel per rate.
+
+    The training's steps take the measured time per step.
+    """
     from matplotlib.figure import Figure  # the extra `plot`
 
     rates = list(results["time"])

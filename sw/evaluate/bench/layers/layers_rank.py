@@ -21,32 +21,32 @@ from .layers_systems import SYSTEMS, Job, Run, System, ssd
 
 
 def main(transport: Transport, plan: Plan) -> None:
-    """Runs the plan."""
+    """Run the plan."""
     data, model = digits(plan["seed"]), model_of(plan)
     for case in plan["cases"]:
         report(transport, {**case, **WHAT[case["what"]](transport, model, data, plan, case)})
 
 
 def model_of(plan: Plan) -> Model:
-    """The classifier of 8 x 8 pixels that the plan names."""
+    """Return the classifier of 8 x 8 pixels that the plan names."""
     sizes = tuple(plan["sizes"])
     return CNN((1, 8, 8), sizes, 10) if plan["model"] == "cnn" else MLP(64, sizes, 10)
 
 
 def system_of(case: dict[str, Any]) -> System:
-    """The system that a case names, or SSD-SGD with the k that it gives."""
+    """Return the system that a case names, or SSD-SGD with the k that it gives."""
     return SYSTEMS[case["system"]] if "system" in case else ssd(case["k"], case["codec"])
 
 
 def job_of(plan: Plan, steps: int, warm_up: int = 0) -> Job:
-    """The job that the plan describes."""
+    """Return the job that the plan describes."""
     return Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm_up)
 
 
 def timed(
     transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
-    """Seconds per step at the slowest rank, and the bytes per step of all ranks by class.
+    """Measure seconds per step at the slowest rank, and the bytes per step of all ranks by class.
 
     Bytes are the difference of two runs, with and without the steps that are counted. So the start and the
     end of a run do not count, nor do the steps until traffic is steady.
@@ -96,10 +96,10 @@ def trained(
 def parts(
     transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
 ) -> dict[str, Any]:
-    """The parts of an iteration in the time model, each by itself, in seconds at the slowest rank.
+    """Measure the parts of an iteration in the time model, each by itself.
 
-    ``computation``: T_f + T_b, all ranks computing. ``local``: a GLU update of all layers. ``send``: pushes
-    in a row. ``communication``: T_c, a push and a pull in a row.
+    Times are in seconds at the slowest rank. ``computation``: T_f + T_b, all ranks computing. ``local``: a
+    GLU update of all layers. ``send``: pushes in a row. ``communication``: T_c, a push and a pull in a row.
     """
     settings = system_of(case).open
     job = job_of(plan, case["steps"])
@@ -132,7 +132,7 @@ def parts(
 
 
 def _until_applied(worker: Any, gradients: Any, steps: int) -> float:
-    """Seconds per push of a row of them, until the last one has been applied everywhere.
+    """Measure seconds per push of a row of them, until the last one has been applied everywhere.
 
     One pull, of the smallest key, confirms that.
     """

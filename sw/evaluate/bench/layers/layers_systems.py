@@ -43,15 +43,15 @@ class Run(ABC):
 
     @abstractmethod
     def step(self, batch: Batch) -> None:
-        """One step, with this rank's samples."""
+        """Run one step with this rank's samples."""
 
     @abstractmethod
     def parameters(self) -> Parameters:
-        """The weights learnt so far, at every rank."""
+        """Return the weights learnt so far, at every rank."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it; the transport can be used again."""
+        """End it; the transport can be used again."""
 
 
 class _Servers(Run):
@@ -167,7 +167,7 @@ class _Parallax(Run):
 
 
 def _adt(model: Model, job: Job) -> Any:
-    """AWP with its paper's increment, and a threshold and interval for a run of so few steps.
+    """Make AWP with its paper's increment, and a threshold and interval for a short run.
 
     Norms only grow here, as there is no weight decay: below a negative threshold, like the paper's, no layer
     would ever get more than its first byte.
@@ -231,7 +231,7 @@ CONVOLUTIONS = ("gradiveq", "gradiveq+codec", "gradiveq+planes")
 
 
 def ssd(k: int, codec: bool) -> System:
-    """SSD-SGD with a delay of k; k = 0 is SSGD."""
+    """Make SSD-SGD with a delay of k; k = 0 is SSGD."""
     if k == 0:
         return SYSTEMS["ssgd+codec" if codec else "ssgd"]
     title = f"SSD-SGD, k = {k}{', codec' if codec else ''}"

@@ -87,7 +87,7 @@ def parallax(
 
 
 def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:
-    """What the ranks train."""
+    """Return the groups that the ranks train."""
     common = {"steps": steps, "rounds": rounds, "warm_up": 2, "seed": seed}
     sparse = {HYBRID: {"search": True}, ALL_GATHER: {"strategy": "all_gather"}, DENSE: {"strategy": "dense"}}
     dense = {HYBRID: {"strategy": "hybrid"}, ALL_REDUCE: {"strategy": "dense"}}
@@ -99,12 +99,12 @@ def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list
 
 
 def step_seconds(group: dict[str, Any], variant: str) -> float:
-    """The median step of a variant."""
+    """Return the median step of a variant."""
     return median(group["variants"][variant]["seconds"])
 
 
 def figures_of(results: dict[str, Any]) -> list[report.Figure]:
-    """The target ratios."""
+    """Return the target ratios."""
     sparse, dense = results[SPARSE], results[DENSE_MODEL]
     gather, as_dense, slower, search = TARGETS
     own = step_seconds(sparse, HYBRID)
@@ -124,7 +124,7 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
 
 
 def print_all(console: Console, results: dict[str, Any]) -> None:
-    """The tables of a run."""
+    """Print the tables of a run."""
     for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
         console.print(_steps_table(title, results[name]))
     console.print(_partitions_table(results[SPARSE]))
@@ -146,7 +146,7 @@ def _steps_table(title: str, group: dict[str, Any]) -> Table:
 
 
 def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
-    """Equation 1 as the search fitted it, and its samples."""
+    """Return equation 1 as the search fitted it, and its samples."""
     samples = {int(p): seconds for p, seconds in group["variants"][HYBRID]["samples"][0]}
     return fit(samples), samples
 
@@ -168,7 +168,7 @@ def _partitions_table(group: dict[str, Any]) -> Table:
 
 
 def draw(path: Path, results: dict[str, Any]) -> None:
-    """Step times of the strategies, and the search next to brute force."""
+    """Plot step times of the strategies, and the search next to brute force."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     group = results[SPARSE]

@@ -24,7 +24,7 @@ RATE = {EMBEDDING: 10.0, "mlp": 0.1}
 
 
 def main(transport: Transport, plan: Plan) -> None:
-    """Runs the plan."""
+    """Run the plan."""
     for group in plan["groups"]:
         report(transport, {"name": group["name"], **compare(transport, group)})
 
@@ -52,7 +52,7 @@ class Trained:
         self.steps = 0
 
     def train(self, steps: int) -> list[float]:
-        """Seconds of each step, the slowest rank's."""
+        """Measure seconds of each step, the slowest rank's."""
         own = []
         self.runner.transport.barrier()
         for _ in range(steps):
@@ -64,14 +64,14 @@ class Trained:
         return [float(t) for t in np.max(self.runner.transport.exchange(own), axis=0)]
 
     def sent(self) -> dict[str, float]:
-        """Bytes per step by class since the runner settled, all ranks together."""
+        """Return bytes per step by class since the runner settled, all ranks together."""
         now = self.runner.traffic.sent
         own = {kind: (count - self.before.get(kind, 0)) / self.steps for kind, count in now.items()}
         every = self.runner.transport.exchange(own)
         return {kind: sum(each.get(kind, 0) for each in every) for kind in sorted(own)}
 
     def report(self, seconds: list[float]) -> dict[str, Any]:
-        """What rank 0 prints of it."""
+        """Return the line that rank 0 prints of it."""
         runner = self.runner
         return {
             "seconds": seconds,
@@ -85,7 +85,10 @@ class Trained:
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
-    """The data and the model of a group; made again each time, since a runner trains its model's arrays."""
+    """Make the data and the model of a group.
+
+    They are made again each time, since a runner trains its model's arrays.
+    """
     if group["model"] == "mlp":
         data = digits(group["seed"])
         return data, MLP(64, (group["width"], group["width"]), data.classes)
@@ -96,7 +99,7 @@ def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
 
 
 def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
-    """Trains the variants of a group in turn; with a ``grid``, one runner in each number of partitions."""
+    """Train the variants of a group in turn; with a ``grid``, one runner in each number of partitions."""
     variants = {name: Trained(transport, group, dict(each)) for name, each in group["variants"].items()}
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(group["rounds"]):
@@ -112,7 +115,10 @@ def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_partitions(trained: Trained, group: dict[str, Any]) -> dict[str, list[float]]:
-    """Brute force: seconds of each step for every number of partitions of the grid and the one chosen."""
+    """Measure by brute force the seconds of each step for every number of partitions.
+
+    These are the grid's numbers and the chosen one.
+    """
     chosen = trained.runner.partitions(EMBEDDING)
     grid = sorted({*group["grid"], chosen})
     times: dict[str, list[float]] = {str(partitions): [] for partitions in grid}

@@ -104,14 +104,14 @@ def ssd_sgd(
 
 
 def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:
-    """The median over the rounds."""
+    """Return the median over the rounds."""
     return median(
         line[name] for line in lines if (line["what"], line["k"], line["codec"]) == (what, k, codec)
     )
 
 
 def costs_of(parts: dict[str, Any]) -> Costs:
-    """One layer (L = 1): all gradients are pushed at once, after the backward computation.
+    """Return the costs of one layer (L = 1): all gradients are pushed after the backward computation.
 
     Forward and backward are measured together; where L is 1, equations 2 and 4 need no more.
     """
@@ -121,7 +121,7 @@ def costs_of(parts: dict[str, Any]) -> Costs:
 
 
 def times_table(lines: list[dict[str, Any]], title: str) -> Table:
-    """Measured and modelled times per step."""
+    """Tabulate measured and modelled times per step."""
     columns = ("", "ms/step", "steps/s over SSGD", "model, ms", "model / measured", "case")
     table = Table(f"Time per step: {title}", *columns)
     for codec in (False, True):
@@ -146,7 +146,7 @@ def times_table(lines: list[dict[str, Any]], title: str) -> Table:
 
 
 def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
-    """The targets for iteration rates."""
+    """Return the targets for iteration rates."""
     found = {(k, codec): median_of(lines, "time", k, codec) for k in (0, 5) for codec in (False, True)}
     both = found[5, True]
     return [
@@ -157,7 +157,10 @@ def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
 
 
 def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[float]]:
-    """Final accuracies by configuration, one per seed: SSGD, k = 1..5 with GLU, and k = 5 with others."""
+    """Measure final accuracies by configuration, one per seed.
+
+    They are SSGD, k = 1..5 with GLU, and k = 5 with others.
+    """
     configurations: dict[str, tuple[int, str]] = {"SSGD": (0, "glu")}
     configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
     configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
@@ -190,7 +193,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
 
 
 def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
-    """Mean and range over the seeds."""
+    """Tabulate mean and range over the seeds."""
     base = 100 * float(np.mean(accuracies["SSGD"]))
     seeds = len(accuracies["SSGD"])
     title = f"Final test accuracy, digits, 4 workers, {steps} steps, mean of {seeds} seeds"
@@ -204,7 +207,7 @@ def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
 
 
 def accuracy_figures(accuracies: dict[str, list[float]]) -> list[report.Figure]:
-    """The targets for accuracies."""
+    """Return the targets for accuracies."""
     base = 100 * float(np.mean(accuracies["SSGD"]))
     return [
         report.Figure(

@@ -32,13 +32,13 @@ class Task:
     final: str
 
     def loss(self, module: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """The mean cross-entropy of a batch."""
+        """Return the mean cross-entropy of a batch."""
         logits = module(batch[0])
         return nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch[1].reshape(-1))
 
     @torch.no_grad()
     def score(self, module: nn.Module) -> float:
-        """What the model is judged by."""
+        """Return the model's score."""
         if self.final == "loss":
             return float(self.loss(module, self.test))
         right = module(self.test[0]).argmax(dim=1) == self.test[1]
@@ -58,16 +58,17 @@ class Transformer(nn.Module):
         self.out = nn.Linear(width, LETTERS)
 
     def forward(self, letters: torch.Tensor) -> torch.Tensor:
-        """float[n, CONTEXT, LETTERS] of int[n, CONTEXT]."""
+        """Compute float[n, CONTEXT, LETTERS] of int[n, CONTEXT]."""
         mask = nn.Transformer.generate_square_subsequent_mask(CONTEXT)
         x = self.letters(letters) + self.places(torch.arange(CONTEXT))
         return self.out(self.layers(x, mask=mask, is_causal=True))
 
 
 def task(name: str, batch: int, worker: int, workers: int, seed: int = 0) -> Task:
-    """The task of a name: "mlp", "cnn" or "transformer"; ``batch`` samples per worker and step.
+    """Make the task of a name: "mlp", "cnn" or "transformer".
 
-    ``seed``: of the first weights and of the batches; the test data are always the same.
+    It has ``batch`` samples per worker and step. ``seed``: of the first weights and of the batches; the test
+    data are always the same.
     """
     torch.manual_seed(seed)
     if name == "transformer":
@@ -98,7 +99,10 @@ def _digits(name: str, batch: int, worker: int, workers: int, seed: int) -> Task
 
 
 def _text(batch: int, worker: int, workers: int, seed: int) -> Task:
-    """English of Python's own manual, which comes with every Python; the last tenth is for testing."""
+    """Make a task of Python's own English manual, which is part of every Python.
+
+    The last tenth is for testing.
+    """
     from pydoc_data.topics import topics
 
     letters = "".join(topics[name] for name in sorted(topics)).encode("ascii", "replace")

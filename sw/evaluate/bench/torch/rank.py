@@ -32,7 +32,7 @@ WARM_UP = 3
 
 
 def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Torch's own, under another name: DDP takes that one for NCCL alone."""
+    """Call torch's own hook under another name: DDP takes that one for NCCL alone."""
     return bf16_compress_hook(state, bucket)
 
 
@@ -41,7 +41,10 @@ bf16_hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.
 
 
 def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> DistributedDataParallel:
-    """The module under DDP with one of the systems. ``start``: PowerSGD's first compressed step."""
+    """Wrap the module in DDP with one of the systems.
+
+    ``start``: PowerSGD's first compressed step.
+    """
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
         compressed(group, Codec(bound, "planes"))
@@ -63,7 +66,10 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
 
 
 def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None]:
-    """One step of the training, which shows every second that it goes on."""
+    """Return a function that runs one step of the training.
+
+    It shows every second that it goes on.
+    """
     optimizer = torch.optim.SGD(ddp.parameters(), lr=trained.rate, momentum=0.9)
     said = time.monotonic()
 
@@ -80,12 +86,12 @@ def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None
 
 
 def task_of(case: dict[str, Any]) -> Task:
-    """This rank's part of a case."""
+    """Return this rank's part of a case."""
     return task(case["model"], case["batch"], dist.get_rank(), dist.get_world_size(), case["seed"])
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of each step, with communication and without (``no_sync``), in turn."""
+    """Measure seconds of each step, with communication and without (``no_sync``), in turn."""
     trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], 2)
     run = stepper(ddp, trained)
@@ -109,14 +115,17 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def bytes_sent() -> int:
-    """What this host has sent to others so far, all packets with their headers."""
+    """Count the bytes that this host has sent to others so far.
+
+    All packets with their headers count.
+    """
     devices = Path("/proc/net/dev").read_text().splitlines()[2:]
     counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in devices)}
     return sum(int(rest[8]) for name, rest in counters.items() if name != "lo")
 
 
 def accuracy(case: dict[str, Any]) -> dict[str, Any]:
-    """A whole training, and what came of it; the same bits at all ranks or not."""
+    """Train to the end; return the result, and whether all ranks have the same bits."""
     trained = task_of(case)
     ddp = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
     run = stepper(ddp, trained)
@@ -133,9 +142,10 @@ def accuracy(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def overhead(case: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of one bucket's mean: gloo's all-reduce, the backend's, and the hook's through DDP.
+    """Measure seconds of one bucket's mean.
 
-    DDP's own cost is measured by plain DDP with the same one parameter.
+    It is by gloo's all-reduce, the backend's, and the hook's through DDP. DDP's own cost is measured by plain
+    DDP with the same one parameter.
     """
     count, found = case["values"], {}
     raw, group = dist.new_group(backend="gloo"), dist.new_group(backend="inceptionn")
@@ -175,7 +185,7 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Runs the plan's cases one after the other; rank 0 prints a line of JSON for each."""
+    """Run the plan's cases one after the other; rank 0 prints a line of JSON for each."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # no orphans of a bench that is killed
     plan = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)

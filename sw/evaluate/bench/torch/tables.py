@@ -27,7 +27,7 @@ Case = tuple[str, str]
 
 
 def tables_of(lines: Lines, hosts: int, trained: int) -> list[Table]:
-    """A table for each part that there are lines of."""
+    """Return a table for each part that has lines."""
     rates = dict.fromkeys(line["rate"] for line in lines if line["what"] == "time")
     found = [times_table(lines, rate, hosts) for rate in rates]
     found += [accuracy_table(lines, trained)] if _trained(lines) else []
@@ -36,7 +36,10 @@ def tables_of(lines: Lines, hosts: int, trained: int) -> list[Table]:
 
 
 def step_and_communication(line: dict[str, Any]) -> tuple[float, float]:
-    """Median seconds of a step, and of what communication adds to it; no less than 10 us."""
+    """Return median seconds of a step, and of its communication.
+
+    The latter is no less than 10 us.
+    """
     step, computation = (median(line["seconds"][kind]) for kind in ("step", "computation"))
     return step, max(step - computation, 1e-5)
 
@@ -50,7 +53,7 @@ def _timed(lines: Lines, rate: float) -> dict[Case, dict[str, Any]]:
 
 
 def _trained(lines: Lines) -> dict[Case, list[dict[str, Any]]]:
-    """The training runs of each case, by seed."""
+    """Return the training runs of each case, by seed."""
     found: dict[Case, list[dict[str, Any]]] = {}
     for line in lines:
         if line["what"] == "accuracy":
@@ -59,7 +62,10 @@ def _trained(lines: Lines) -> dict[Case, list[dict[str, Any]]]:
 
 
 def gaps(plain: Lines, own: Lines) -> list[float]:
-    """Gap of each training run to plain DDP with the same seed, in points or in percent of the loss."""
+    """Return the gap of each training run to plain DDP with the same seed.
+
+    Gaps are in points or in percent of the loss.
+    """
     scores = {line["seed"]: line["score"] for line in plain}
     pairs = [(scores[line["seed"]], line["score"]) for line in own if line["seed"] in scores]
     if own[0]["final"] == "loss":
@@ -68,7 +74,7 @@ def gaps(plain: Lines, own: Lines) -> list[float]:
 
 
 def times_table(lines: Lines, rate: float, hosts: int) -> Table:
-    """Time per step and of communication, by model and system, at one rate."""
+    """Tabulate time per step and of communication, by model and system, at one rate."""
     columns = ("", "model", "ms/step", "vs DDP", "communication, ms", "vs DDP", "MB sent")
     table = Table(f"{rate_text(rate)}, {hosts} hosts", *columns, left=2)
     found = _timed(lines, rate)
@@ -89,7 +95,7 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
 
 
 def accuracy_table(lines: Lines, steps: int) -> Table:
-    """Results of the training runs over all seeds: mean, extremes, and gap to plain DDP."""
+    """Tabulate results of the training runs over all seeds: mean, extremes, and gap to plain DDP."""
     columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
     found = _trained(lines)
@@ -106,7 +112,7 @@ def accuracy_table(lines: Lines, steps: int) -> Table:
 
 
 def overhead_table(lines: Lines) -> Table:
-    """Time per bucket on loopback."""
+    """Tabulate time per bucket on loopback."""
     found = [line for line in lines if line["what"] == "overhead"]
     names = list(found[0]["seconds"])
     table = Table("One bucket on loopback, 2 processes, ms", "values", *names)
@@ -117,7 +123,7 @@ def overhead_table(lines: Lines) -> Table:
 
 
 def figures_of(lines: Lines) -> list[report.Figure]:
-    """The targets at 1 Gbit/s and for accuracy, for each of this package's systems."""
+    """Return the targets at 1 Gbit/s and for accuracy, for each of this package's systems."""
     figures = []
     found = _timed(lines, 1e9)
     for (model, system), line in found.items():

@@ -110,7 +110,7 @@ def torch(
 
 
 def finished(out: report.Report, hosts: int, trained: int, lines: list[dict[str, Any]]) -> None:
-    """Prints and writes what the lines say, as far as there are any."""
+    """Print and write the results in the lines, as far as there are any."""
     out.show(tables_of(lines, hosts, trained))
     out.show_figures(figures_of(lines))
     if lines:
@@ -118,7 +118,7 @@ def finished(out: report.Report, hosts: int, trained: int, lines: list[dict[str,
 
 
 def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What rank 0 says of each case, one process on each host."""
+    """Yield rank 0's line for each case, with one process on each host."""
     first = network.hosts[0].address
     ranks = [of_rank(host.index, network.size, first, PORT) for host in network.hosts]
     starts = [
@@ -129,7 +129,7 @@ def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str
 
 
 def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same for two processes of this machine."""
+    """Yield the same for two processes of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     starts = [partial(subprocess.Popen, env=of_rank(rank, 2, "127.0.0.1", port)) for rank in range(2)]
@@ -138,7 +138,10 @@ def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def of_rank(rank: int, size: int, address: str, port: int) -> dict[str, str]:
-    """The environment of a rank, by the names that torch reads; torchrun sets the same."""
+    """Return the environment of a rank, by the names that torch reads.
+
+    torchrun sets the same.
+    """
     group = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": address, "MASTER_PORT": port}
     return {**one_thread(), **{name: str(value) for name, value in group.items()}}
 
@@ -146,7 +149,7 @@ def of_rank(rank: int, size: int, address: str, port: int) -> dict[str, str]:
 def on(
     starts: Sequence[Callable[..., subprocess.Popen[str]]], folder: Path, cases: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Starts all ranks on a plan in a folder; yields what rank 0 says."""
+    """Start all ranks on a plan in a folder; yield rank 0's results."""
     path = folder / "plan.json"
     path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
     argv = [sys.executable, "-m", RANK, str(path)]

@@ -54,7 +54,7 @@ _SLACK, _FIT, _TOTAL = 1.1, 2, 4
 
 
 def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, float]]:
-    """Seconds by system, 10 Gbit/s, NICs.
+    """Model seconds by system, 10 Gbit/s, NICs.
 
     "exchange", "step": of links and engines alone. "hosted", "hosted step": with hosts as `HOST`.
     """
@@ -85,12 +85,12 @@ def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, floa
 
 
 def less(before: float, after: float) -> float:
-    """Percent by which something shrank."""
+    """Return the percentage by which something shrank."""
     return 100 * (1 - after / before)
 
 
 def make(settings: Settings) -> Artefact:
-    """The model for all networks, then exchanges of HDC's gradient between hosts."""
+    """Model all networks, then measure exchanges of HDC's gradient between hosts."""
     epochs = settings.of(30, 6)
     gradients = baseline(epochs, settings.seed).gradients
     x = np.concatenate([gradients[stage] for stage in STAGES])
@@ -146,7 +146,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def _measured(settings: Settings, found: Artefact) -> None:
-    """Exchanges between four hosts; the aggregator is one of them."""
+    """Measure exchanges between four hosts; the aggregator is one of them."""
     reason = unavailable(settings.network)
     if reason is not None:
         found.notes.append(reason)
@@ -174,12 +174,15 @@ def _measured(settings: Settings, found: Artefact) -> None:
 
 
 def ring_seconds(network: str) -> float:
-    """What the paper's INC takes for an exchange: Table II's WA, less the printed percentage."""
+    """Return the time of an exchange by the paper's INC.
+
+    It is Table II's WA, less the printed percentage.
+    """
     return TABLE_II[network][4] / 100 * (1 - FIG_12_EXCHANGE_LESS[network] / 100)
 
 
 def paper_checks() -> list[Check]:
-    """How much of the headline is the ring's."""
+    """Check how much of the headline is the ring's."""
     one_way, wire_ring = WORKERS, 2 * (WORKERS - 1) / WORKERS
     alone, overlapped = less(2 * one_way, wire_ring), less(one_way, wire_ring)
     low, high = ABSTRACT_LESS
@@ -219,7 +222,7 @@ def paper_checks() -> list[Check]:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Steps over WA's, by network."""
+    """Plot steps over WA's, by network."""
     axes = figure.subplots()
     steps = artefact.data["steps"]
     names = list(next(iter(steps.values())))

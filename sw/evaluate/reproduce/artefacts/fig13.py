@@ -18,7 +18,7 @@ BOUNDS = (10, 6)
 
 
 def make(settings: Settings) -> Artefact:
-    """HDC with and without compression, to the same accuracy; the paper's step times."""
+    """Train HDC with and without compression, to the same accuracy; use the paper's step times."""
     epochs, seeds = settings.of(30, 10), settings.of(3, 1)
     found = Artefact(
         "fig13", "Fig. 13: epochs to equal accuracy, and speed-up over WA",
@@ -66,7 +66,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Epochs of every mode and bound beside those without compression."""
+    """Plot epochs of every mode and bound beside those without compression."""
     axes = figure.subplots()
     data = artefact.data
     values = [None if None in counts else sum(counts) / len(counts) for counts in data["epochs"].values()]

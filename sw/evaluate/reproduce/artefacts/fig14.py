@@ -19,7 +19,7 @@ BITS, BOUNDS = (16, 22, 24), (10, 8, 6)
 
 
 def make(settings: Settings) -> Artefact:
-    """Trainings of HDC on a ring, and ratios of its gradients and of the ImageNet networks'."""
+    """Train HDC on a ring; measure ratios of its gradients and of the ImageNet networks'."""
     epochs, seeds = settings.of(30, 6), settings.of(3, 1)
     chosen = range(settings.seed, settings.seed + seeds)
     found = Artefact(
@@ -79,7 +79,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Above ratios, below accuracies."""
+    """Plot ratios above, accuracies below."""
     upper, lower = figure.subplots(2, 1, sharex=True)
     data = artefact.data
     names = list(data["ratio"])

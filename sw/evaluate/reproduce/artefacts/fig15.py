@@ -30,17 +30,23 @@ HOST = Host(add=1 / GAMMA, stack=3e9, message=20e-6)
 
 
 def paper_wa(p: int, n: float, beta: float) -> float:
-    """Sec. VIII-D: (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma."""
+    """Return the paper's time of WA.
+
+    Sec. VIII-D: (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma.
+    """
     return (1 + math.log2(p)) * ALPHA + (p + math.log2(p)) * n * beta + (p - 1) * n * GAMMA
 
 
 def paper_inc(p: int, n: float, beta: float) -> float:
-    """Sec. VIII-D: 2 (p - 1) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma."""
+    """Return the paper's time of INC.
+
+    Sec. VIII-D: 2 (p - 1) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma.
+    """
     return 2 * (p - 1) * ALPHA + (p - 1) / p * n * (2 * beta + GAMMA)
 
 
 def make(settings: Settings) -> Artefact:
-    """Everything over the four-node worker-aggregator, as in the paper."""
+    """Relate everything to the four-node worker-aggregator, as in the paper."""
     megabytes = settings.of(8, 4)
     n, beta = SIZE_MB["ResNet-50"] * 1e6, 8 / BANDWIDTH
     found = Artefact(
@@ -118,7 +124,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Left measured, right the models."""
+    """Plot measurements on the left, the models on the right."""
     left, right = figure.subplots(1, 2)
     measured = artefact.data["measured_seconds"]
     start = measured.get(AGGREGATOR, {}).get(4, 1.0)

@@ -16,7 +16,7 @@ BOUNDS = (10, 6)
 
 
 def make(settings: Settings) -> Artefact:
-    """Ten training runs, and one for each mode and bound of the codec on g."""
+    """Make ten training runs, and one for each mode and bound of the codec on g."""
     epochs = settings.of(30, 6)
     base = baseline(epochs, settings.seed).final
     found = Artefact(
@@ -59,7 +59,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Left the truncations, right the codec's bounds."""
+    """Plot the truncations on the left, the codec's bounds on the right."""
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 4))
     data = artefact.data
     for axes, series in ((left, data["truncated"]), (right, data["codec"])):

@@ -17,7 +17,7 @@ EDGES = np.linspace(-1, 1, 81)
 
 
 def make(settings: Settings) -> Artefact:
-    """HDC's gradients at three stages; AlexNet's after the first and last of some steps."""
+    """Collect HDC's gradients at three stages; AlexNet's after the first and last of some steps."""
     epochs = settings.of(30, 6)
     gradients: dict[str, Floats] = {
         f"HDC, {stage}": x for stage, x in baseline(epochs, settings.seed).gradients.items()
@@ -52,7 +52,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """A histogram each, counts on a logarithmic axis."""
+    """Plot a histogram each, counts on a logarithmic axis."""
     panels = figure.subplots(1, len(artefact.data), sharey=True, squeeze=False)[0]
     for axes, (name, entry) in zip(panels, artefact.data.items(), strict=True):
         counts = np.array(entry["counts"])

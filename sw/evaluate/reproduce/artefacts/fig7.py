@@ -28,7 +28,7 @@ class Cost(dict[str, float]):
 
 
 def truncation(x: Floats, bits: int, repeats: int) -> Cost:
-    """The most significant one or two bytes of each value, packed by NumPy and unpacked again."""
+    """Measure the most significant one or two bytes of each value, packed by NumPy and unpacked again."""
     keep = (32 - bits) // 8
     unit = {1: np.uint8, 2: np.uint16}[keep]
     back = np.zeros_like(x)
@@ -43,7 +43,10 @@ def truncation(x: Floats, bits: int, repeats: int) -> Cost:
 
 
 def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
-    """The costs of every compressor on one thread, and the packages that are not installed."""
+    """Measure the costs of every compressor on one thread.
+
+    Also returns the packages that are not installed.
+    """
     found, absent = {}, []
     for peer in PEERS:
         if peer.name not in ("snappy", "SZ3"):
@@ -76,7 +79,7 @@ def _timed(x: Floats, compress: Any, decompress: Any, size: Any, repeats: int) -
 
 
 def make(settings: Settings) -> Artefact:
-    """Rates on HDC's gradients here, put into the step of Table II."""
+    """Measure rates on HDC's gradients here, and put them into the step of Table II."""
     epochs = settings.of(30, 6)
     gradients = baseline(epochs, settings.seed).gradients
     count = timed_bytes(1e6 * max(SIZE_MB[network] for network in NETWORKS), settings.quick) // 4
@@ -131,7 +134,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Bars per network; 1 is a step without compression."""
+    """Plot bars per network; 1 is a step without compression."""
     axes = figure.subplots()
     slow = artefact.data["slowdown"]
     names = list(next(iter(slow.values())))

@@ -24,7 +24,10 @@ _TOTAL, _SHARE, _SIZE = 0.02, 0.35, 0.1
 
 
 def make(settings: Settings) -> Artefact:
-    """HDC measured between five hosts, the ImageNet networks computed; exchanges of all by the model."""
+    """Measure HDC between five hosts, and compute the ImageNet networks.
+
+    The model gives the exchanges of all.
+    """
     found = Artefact(
         "table2", "Table II: a worker-aggregator step of four workers, ms per iteration",
         [f"Communicate, model: inceptionn pays, {BANDWIDTH / 1e9:g} Gbit/s, sizes as printed, gradients and "
@@ -85,7 +88,7 @@ def _computed(settings: Settings, found: Artefact) -> None:
 
 
 def paper_checks() -> list[Check]:
-    """Whether the columns add up, and whether the link can carry the exchange in the printed time."""
+    """Check that the columns add up, and that the link can carry the exchange in the printed time."""
     found = []
     for name in NETWORKS:
         *parts, total = TABLE_II[name]
@@ -126,13 +129,16 @@ def paper_checks() -> list[Check]:
 
 
 def _megabytes(hidden: int) -> float:
-    """Size of float32 parameters: MNIST's inputs, ``hidden`` layers of 500 units, ten outputs."""
+    """Return the size of float32 parameters in MB.
+
+    They are MNIST's inputs, ``hidden`` layers of 500 units, ten outputs.
+    """
     widths = [784, *[500] * hidden, 10]
     return 4e-6 * sum(inputs * outputs + outputs for inputs, outputs in pairwise(widths))
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Shares of a step."""
+    """Plot shares of a step."""
     axes = figure.subplots()
     shares = artefact.data["shares"]
     groups = list(shares)

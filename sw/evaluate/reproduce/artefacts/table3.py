@@ -24,7 +24,7 @@ _ROUNDING, _SUM, _RATIO, _BEST = 0.11, 0.15, 0.15, 0.1
 
 
 def make(settings: Settings) -> Artefact:
-    """Gradients of HDC in training, and of the ImageNet networks on synthetic images."""
+    """Compress gradients of HDC in training, and of the ImageNet networks on synthetic images."""
     epochs = settings.of(30, 6)
     trained = baseline(epochs, settings.seed)
     gradients: dict[str, Floats] = {"HDC": np.concatenate(list(trained.gradients.values()))}
@@ -71,10 +71,10 @@ def make(settings: Settings) -> Artefact:
 
 
 def paper_checks() -> list[Check]:
-    """Printed rows against each other: one gradient, three bounds.
+    """Check printed rows against each other: one gradient, three bounds.
 
     At 2^-k a value has 2 bits below 2^-k and 10 bits below 2^-(k/2) (Algorithm 2). So the 10-bit class of
-    2^-10, which is [2^-10, 2^-5), holds all of [2^-10, 2^-8): what the 2-bit class gains from 2^-10 to 2^-8.
+    2^-10, which is [2^-10, 2^-5), holds all of [2^-10, 2^-8), the gain of the 2-bit class from 2^-10 to 2^-8.
     """
     found = []
     for name, key in TABLE_KEYS.items():
@@ -121,13 +121,13 @@ def paper_checks() -> list[Check]:
 
 
 def corrected(key: str) -> float:
-    """The ratio at 2^-10 with the 10- and 18-bit columns exchanged."""
+    """Return the ratio at 2^-10 with the 10- and 18-bit columns exchanged."""
     zero, eight, sixteen, whole = TABLE_III[key][10]
     return bits_ratio((zero, sixteen, eight, whole))
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Ratios: the paper's by its shares, and here by mode."""
+    """Plot ratios: the paper's by its shares, and here by mode."""
     axes = figure.subplots()
     # Without torch, only HDC has bars of its own: a group is drawn where there is something to compare.
     groups = [group for group in artefact.data["paper"] if group in artefact.data["ratios"]]

@@ -17,25 +17,29 @@ Lossy = Callable[[Floats], Floats]
 
 
 def codecs(k: int) -> dict[str, Codec]:
-    """By mode, at an error bound of 2^-k: the paper's codec to the letter, and all others."""
+    """Return codecs by mode, at an error bound of 2^-k.
+
+    They are the paper's codec to the letter, and all others.
+    """
     return {variant.name: Codec(2.0**-k, *variant, threads=1) for variant in VARIANTS}
 
 
 def ratio(codec: StreamCodec, x: Floats) -> float:
-    """Bytes of fp32 per compressed byte."""
+    """Return the bytes of fp32 per compressed byte."""
     return x.nbytes / len(codec.compress(np.ascontiguousarray(x)))
 
 
 def truncated(x: Floats, bits: int) -> Floats:
-    """The values without their ``bits`` least significant bits, as in the paper's Fig. 4 and 14."""
+    """Return the values without their ``bits`` least significant bits, as in the paper's Fig. 4 and 14."""
     mask = np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
     return (np.ascontiguousarray(x).view(np.uint32) & mask).view(np.float32)
 
 
 def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
-    """Algorithm 1 in one process: what all workers hold after a ring that compresses every transfer.
+    """Run Algorithm 1 in one process: return what all workers hold after a ring.
 
-    ``gradients``: float32[n] of each worker. The same bits as `allreduce_comp` with MEAN and the codec.
+    The ring compresses every transfer. ``gradients``: float32[n] of each worker. The same bits as
+    `allreduce_comp` with MEAN and the codec.
     """
     ranks = len(gradients)
     result = np.empty_like(gradients[0])
@@ -51,7 +55,7 @@ def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
 
 
 def _edges(count: int, ranks: int) -> list[int]:
-    """Where the blocks of the collectives begin and end."""
+    """Return where the blocks of the collectives begin and end."""
     from ....collectives.building import Parts
 
     parts = Parts(count, ranks)

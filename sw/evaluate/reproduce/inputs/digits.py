@@ -41,7 +41,10 @@ class Training:
         return 100 * float(np.mean(self.accuracy[-_MEAN:]))
 
     def epochs_to(self, accuracy: float) -> int | None:
-        """Epochs until the mean of three was at least an accuracy (0..1); None if it never was."""
+        """Count the epochs until the mean of three was at least an accuracy (0..1).
+
+        None if it never was.
+        """
         ends = range(_MEAN, len(self.accuracy) + 1)
         return next((end for end in ends if np.mean(self.accuracy[end - _MEAN : end]) >= accuracy), None)
 
@@ -55,10 +58,11 @@ def train(
     weights: Lossy | None = None,
     until: float = 2.0,
 ) -> Training:
-    """Data-parallel training. ``exchange``: from all workers' gradients, float32[n], to what each applies.
+    """Train data-parallel.
 
-    None: their exact mean. ``gradient``: applied to that mean; ``weights``: applied to the weights after
-    every update. ``until``: an accuracy (0..1, mean of three epochs) at which the training ends early.
+    ``exchange``: from all workers' gradients, float32[n], to what each applies. None: their exact mean.
+    ``gradient``: applied to that mean; ``weights``: applied to the weights after every update. ``until``: an
+    accuracy (0..1, mean of three epochs) at which the training ends early.
     """
     model, samples = MLP(64, HIDDEN), digits(seed)
     size, workers = int(TABLE_I_HDC["batch"]), WORKERS
@@ -96,11 +100,11 @@ def train(
 
 
 def ring_of(lossy: Lossy) -> Callable[[Sequence[Floats]], Floats]:
-    """A ring that compresses every transfer."""
+    """Make a ring that compresses every transfer."""
     return lambda gradients: ring_mean(list(gradients), lossy)
 
 
 @cache
 def baseline(epochs: int, seed: int) -> Training:
-    """Without compression; cached, since several artefacts start from it."""
+    """Train without compression; cached, since several artefacts start from it."""
     return train(epochs, seed)

@@ -16,7 +16,7 @@ BOUND = 2.0**-10
 
 
 def unavailable(wanted: bool) -> str | None:
-    """Why hosts cannot be made here; None if they can."""
+    """Say why hosts cannot be made here; None if they can."""
     if not wanted:
         return "measured parts were left out (--no-network)"
     try:
@@ -29,9 +29,9 @@ def unavailable(wanted: bool) -> str | None:
 def times(
     gradients: Sequence[Floats], rate: float, variants: Sequence[str], repeats: int
 ) -> dict[str, float]:
-    """Median seconds of an all-reduce by variant; one host per worker's gradient (float32[n] each).
+    """Measure median seconds of an all-reduce by variant.
 
-    The paper's aggregator is one more host.
+    There is one host per worker's gradient (float32[n] each). The paper's aggregator is one more host.
     """
     apart = [name for name in variants if name.startswith(PAPERS)]
     together = [name for name in variants if name not in apart]

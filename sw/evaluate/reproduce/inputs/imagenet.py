@@ -39,12 +39,15 @@ class Sample(NamedTuple):
 
 
 def missing() -> str | None:
-    """Why torch is missing here, with what to install; None if it is installed."""
+    """Say that torch is missing here, with what to install; None if it is installed."""
     return None if find_spec("torch") else f"torch is not installed: {pip_install('torch')}"
 
 
 def alexnet(nn: Any) -> Any:
-    """Krizhevsky et al. 2012, with its two groups and local response normalisation: 61.0 M parameters."""
+    """Make AlexNet.
+
+    Krizhevsky et al. 2012, with its two groups and local response normalisation: 61.0 M parameters.
+    """
     return nn.Sequential(
         nn.Conv2d(3, 96, 11, 4), nn.ReLU(), nn.LocalResponseNorm(5, 1e-4, 0.75, 2), nn.MaxPool2d(3, 2),
         nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), nn.LocalResponseNorm(5, 1e-4, 0.75, 2),
@@ -57,7 +60,10 @@ def alexnet(nn: Any) -> Any:
 
 
 def vgg16(nn: Any) -> Any:
-    """Simonyan and Zisserman 2014, configuration D: 138.4 M parameters."""
+    """Make VGG-16.
+
+    Simonyan and Zisserman 2014, configuration D: 138.4 M parameters.
+    """
     layers: list[Any] = []
     channels = 3
     for width, repeats in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
@@ -72,7 +78,10 @@ def vgg16(nn: Any) -> Any:
 
 
 def resnet50(nn: Any) -> Any:
-    """He et al. 2015: bottleneck blocks 3, 4, 6, 3; 25.6 M parameters."""
+    """Make ResNet-50.
+
+    He et al. 2015: bottleneck blocks 3, 4, 6, 3; 25.6 M parameters.
+    """
 
     class Bottleneck(nn.Module):
         def __init__(self, channels: int, width: int, stride: int) -> None:
@@ -104,9 +113,10 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {"AlexNet": alexnet, "ResNet-50": re
 
 @cache
 def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
-    """Some steps of SGD with momentum. Raises ``ModuleNotFoundError`` with what to install without torch.
+    """Run some steps of SGD with momentum.
 
-    On a GPU where torch has one. VGG-16 needs 3 GB of memory and some seconds per image on a processor.
+    Raises ``ModuleNotFoundError``, with what to install, without torch. It runs on a GPU where torch has one.
+    VGG-16 needs 3 GB of memory and some seconds per image on a processor.
     """
     if (lack := missing()) is not None:
         raise ModuleNotFoundError(lack, name="torch")
@@ -143,7 +153,10 @@ def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
 
 
 def _images(torch: Any, batch: int, side: int, seed: int) -> Any:
-    """Noise whose amplitude falls as 1/f, like photographs', with mean 0 and variance 1 per channel."""
+    """Draw noise whose amplitude falls as 1/f, like photographs'.
+
+    It has mean 0 and variance 1 per channel.
+    """
     random = np.random.default_rng(seed)
     noise = np.fft.rfft2(random.standard_normal((batch, 3, side, side)))
     distance = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None, :])
@@ -154,7 +167,7 @@ def _images(torch: Any, batch: int, side: int, seed: int) -> Any:
 
 
 def _kept(model: Any) -> Floats:
-    """A sixteenth of all gradients, in runs, layer by layer."""
+    """Return a sixteenth of all gradients, in runs, layer by layer."""
     parts = []
     for parameter in model.parameters():
         flat = parameter.grad.detach().cpu().numpy().reshape(-1)

@@ -22,7 +22,7 @@ PARTS = ("Forward pass", "Backward pass", "Gradient sum", "Communicate", "Update
 
 
 def main(transport: Transport, plan: Plan) -> None:
-    """The iterations of the plan, after one that is not timed."""
+    """Run the iterations of the plan, after one that is not timed."""
     model, samples = MLP(64, HIDDEN), digits(plan["seed"])
     parameters = model.initial(plan["seed"])
     vector = flatten(parameters)

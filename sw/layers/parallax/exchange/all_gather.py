@@ -15,7 +15,7 @@ from .row_sets import Rows, decode_rows, encode_rows, most_row_bytes
 
 
 def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) -> tuple[RowSparse, int]:
-    """Returns the sum of all ranks' gradients, the same bits everywhere, and the bytes that this rank sent.
+    """Return the sum of all ranks' gradients, the same bits everywhere, and the bytes that this rank sent.
 
     Collective. Each rank sends row numbers and values to every other, ``2 alpha w (N-1)`` bytes in and out
     (Table 3, Sparse, AR). ``form`` carries the values. If it is lossy, a rank adds its own gradient with the

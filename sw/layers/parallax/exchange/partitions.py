@@ -32,21 +32,19 @@ class Partitions:
             raise ValueError(f"servers must be at least 1, not {self.servers!r}")
 
     def size(self, partition: int) -> int:
-        """Number of rows of a partition."""
+        """Return the number of rows of a partition."""
         return len(range(partition, self.rows, self.count))
 
     def server(self, partition: int) -> int:
-        """The server that holds a partition."""
+        """Return the server that holds a partition."""
         return partition % self.servers
 
     def of_server(self, server: int) -> range:
-        """The partitions that a server holds."""
+        """Return the partitions that a server holds."""
         return range(server, self.count, self.servers)
 
     def split(self, rows: Rows) -> list[tuple[Rows, Rows]]:
-        """Divides ascending rows by partition: their positions in ``rows``, and their rows in the
-        partition.
-        """
+        """Divide ascending rows by partition: their positions in ``rows``, their rows in the partition."""
         belongs = rows % self.count
         order = np.argsort(belongs, kind="stable")
         ends = np.searchsorted(belongs[order], np.arange(self.count + 1))

@@ -16,14 +16,14 @@ MOST_ROWS = 1 << 32
 
 
 def check_rows(rows: NDArray[Any], count: int) -> None:
-    """Raises Raises ``ValueError`` naming the first row outside 0..count-1."""
+    """Raise ``ValueError`` naming the first row outside 0..count-1."""
     if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= count):
         wrong = rows[(rows < 0) | (rows >= count)][0]
         raise ValueError(f"rows must be within 0..{count - 1}, not {int(wrong)}")
 
 
 def encode_rows(rows: Rows, count: int) -> NDArray[np.uint8]:
-    """Encodes ascending rows of ``0..count-1`` with 32 bits each, or as a bitmap, whichever is shorter.
+    """Encode ascending rows of ``0..count-1`` with 32 bits each, or as a bitmap, whichever is shorter.
 
     The first byte is 0 for little-endian uint32s, and 1 for a bitmap, whose first row is bit 0 of its first
     byte.
@@ -40,12 +40,12 @@ def encode_rows(rows: Rows, count: int) -> NDArray[np.uint8]:
 
 
 def most_row_bytes(count: int) -> int:
-    """Most bytes that `encode_rows` makes."""
+    """Return the largest number of bytes that `encode_rows` makes."""
     return 1 + -(-count // 8)
 
 
 def decode_rows(data: NDArray[np.uint8], count: int) -> Rows:
-    """Decodes the ascending rows of `encode_rows`.
+    """Decode the ascending rows of `encode_rows`.
 
     Raises ``ValueError`` for anything that it does not make.
     """

@@ -35,7 +35,7 @@ class ServedVariables(dict[str, SparseVariable]):
         self._optimizer, self._push, self._traffic, self._step = optimizer, push, traffic, step
 
     def serve(self, key: str, initial: Floats, partitions: int | None = None) -> None:
-        """Gives a variable to the servers, by default in one partition per machine."""
+        """Give a variable to the servers, by default in one partition per machine."""
         server, chiefs = self._optimizer(), len(self.machines.chiefs)
 
         def update(partition: int, values: Floats, rows: Rows, gradient: Floats) -> None:
@@ -48,7 +48,7 @@ class ServedVariables(dict[str, SparseVariable]):
         )
 
     def repartition(self, keys: Iterable[str], partitions: int) -> None:
-        """Changes the number of partitions of those ``keys`` that are here and have another.
+        """Change the number of partitions of those ``keys`` that are here and have another.
 
         Resets their optimizers. Raises ``ValueError`` for more partitions than rows.
         """
@@ -57,5 +57,5 @@ class ServedVariables(dict[str, SparseVariable]):
                 self.serve(key, self[key].whole(), partitions)
 
     def partitions(self, key: str) -> int:
-        """Number of partitions of a variable. 0 if the servers do not hold it."""
+        """Return the number of partitions of a variable. 0 if the servers do not hold it."""
         return self[key].partitions.count if key in self else 0

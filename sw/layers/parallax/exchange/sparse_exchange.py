@@ -52,7 +52,7 @@ class Machines:
         object.__setattr__(self, "chiefs", tuple(self.of.index(machine) for machine in range(count)))
 
     def mates(self, rank: int) -> list[int]:
-        """The other ranks on the machine of ``rank``."""
+        """Return the other ranks on the machine of ``rank``."""
         return [other for other, machine in enumerate(self.of) if machine == self.of[rank] and other != rank]
 
 
@@ -114,7 +114,10 @@ class SparseVariable:
         return 4 * int(np.prod(self.row_shape, dtype=np.int64))
 
     def pull(self, rows: Rows) -> Floats:
-        """The values of k ascending, distinct rows, float32[k, ...]. k may be 0. Collective."""
+        """Return the values of k ascending, distinct rows, float32[k, ...].
+
+        k may be 0. Collective.
+        """
         check_rows(rows, self.partitions.rows)
         self._rows = rows
         if self.transport.rank != self._chief:
@@ -133,9 +136,9 @@ class SparseVariable:
         return mine
 
     def push(self, gradient: Floats) -> None:
-        """Sends the gradient of the rows pulled last, float32[k, ...], and runs the update. Collective.
+        """Send the gradient of the rows pulled last, float32[k, ...], and run the update. Collective.
 
-        Raises Raises ``ValueError`` for another shape.
+        Raises ``ValueError`` for another shape.
         """
         assert self._rows is not None, "push follows a pull"
         shape = (self._rows.size, *self.row_shape)
@@ -159,7 +162,10 @@ class SparseVariable:
         self._push_machines(gradient)
 
     def whole(self) -> Floats:
-        """All rows, at every rank, float32[n, ...]. Collective. The next step must begin with a new pull."""
+        """Return all rows, at every rank, float32[n, ...]. Collective.
+
+        The next step must begin with a new pull.
+        """
         return self.pull(np.arange(self.partitions.rows))
 
     # Both chiefs of a pull use this order of messages: row sets by partition, then values by partition.
@@ -269,7 +275,7 @@ class SparseVariable:
 
 
 def machines_of(transport: Transport, name: str) -> Machines:
-    """Groups ranks with the same machine name, in the order of each machine's first rank. Collective."""
+    """Group ranks with the same machine name, in the order of each machine's first rank. Collective."""
     names = exchanged(transport, name, lambda value: isinstance(value, str))
     numbers: dict[str, int] = {}
     return Machines(tuple(numbers.setdefault(machine, len(numbers)) for machine in names))

@@ -49,7 +49,7 @@ class Envelope:
     data: int = 0
 
     def pack(self) -> bytes:
-        """The header as bytes. `most_bytes` is their largest number."""
+        """Return the header as bytes. `most_bytes` is their largest number."""
         entries = np.zeros(len(self.numbers), _ENTRY)
         entries["number"], entries["step"] = self.numbers, self.steps
         head = _HEAD.pack(self.kind, 0, 0, len(entries), self.ticket, self.data)
@@ -57,7 +57,7 @@ class Envelope:
 
     @classmethod
     def unpack(cls, message: bytes | memoryview) -> Envelope:
-        """The inverse of `pack`. Raises ``ValueError`` for a malformed header."""
+        """Invert `pack`. Raise ``ValueError`` for a malformed header."""
         if len(message) < _HEAD.size:
             raise ValueError(f"a header has at least {_HEAD.size} bytes, not {len(message)}")
         number, _, _, count, ticket, data = _HEAD.unpack_from(message)
@@ -79,5 +79,8 @@ class Envelope:
 
 
 def most_bytes(partitions: int, meta_bytes: int) -> int:
-    """Largest size of a header in bytes. ``meta_bytes`` counts once per partition and once more."""
+    """Return the largest size of a header in bytes.
+
+    ``meta_bytes`` counts once per partition and once more.
+    """
     return _HEAD.size + partitions * (_ENTRY.itemsize + meta_bytes) + meta_bytes

@@ -31,7 +31,7 @@ class Handle(Generic[Result]):
         return self._complete.is_set()
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Blocks until it is complete. Returns the weights by key for a pull, and None for a push.
+        """Block until it is complete. Return the weights by key for a pull, and None for a push.
 
         ``timeout`` is the total number of seconds; None means the transport's and a little more. Raises the
         error that broke the group: `PeerLost` with the number of a lost rank, or `TransportTimeout` for a
@@ -52,7 +52,7 @@ class Handle(Generic[Result]):
         return self._left
 
     def late(self, silent: Iterable[int], seconds: float) -> str:
-        """The text of a time-out that the ``silent`` ranks caused."""
+        """Return the text of a time-out that the ``silent`` ranks caused."""
         named = set(silent)
         text = f"{self._what}: server rank {_text(named & self._left or self._left)} has not answered"
         if named <= self._left:
@@ -60,14 +60,14 @@ class Handle(Generic[Result]):
         return f"nothing from rank {_text(named)} for {seconds:g} s; {text}, which waits for it"
 
     def advance(self, server: int) -> bool:
-        """Notes that the server on one rank is done. Returns whether it was the last."""
+        """Note that the server on one rank is done. Return whether it was the last."""
         self._left = self._left - {server}
         if not self._left:
             self._complete.set()
         return not self._left
 
     def fail(self, error: Exception) -> None:
-        """Completes it with an error."""
+        """Complete it with an error."""
         self._error = error
         self._complete.set()
 

@@ -36,10 +36,10 @@ class Encoding(Protocol):
     """
 
     def encode(self, key: str, values: Floats) -> Any:
-        """Encodes float32[n], the values of a key or of a part of it. Returns any object with a buffer."""
+        """Encode float32[n], the values of a key or of a part of it. Return any object with a buffer."""
 
     def decode(self, key: str, data: Data, count: int) -> Floats:
-        """Decodes uint8[...] to float32[count].
+        """Decode uint8[...] to float32[count].
 
         Raises ``ValueError`` for data that `encode` does not make.
         """
@@ -58,35 +58,41 @@ class Leg(ABC):
 
     @abstractmethod
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
-        """Encodes a copy of the parts (key, float32[n]).
+        """Encode a copy of the parts (key, float32[n]).
 
         Returns what `decode` must know, and the data, uint8[n].
         """
 
     @abstractmethod
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        """Decodes a writable array for each (key, count).
+        """Decode a writable array for each (key, count).
 
         Raises ``ValueError`` for data that `encode` does not make.
         """
 
     def state_dict(self) -> Any:
-        """Its state other than the settings, for a checkpoint. None if it has none."""
+        """Return its state other than the settings, for a checkpoint.
+
+        None if it has none.
+        """
         return None
 
     def load_state_dict(self, state: Any) -> None:
-        """Restores a `state_dict`. Raises ``ValueError`` for anything else."""
+        """Restore a `state_dict`. Raise ``ValueError`` for anything else."""
         if state is not None:
             raise ValueError(f"leg {self.name!r} keeps no state")
 
 
 def joined(parts: Sequence[tuple[str, Floats]]) -> Floats:
-    """A new array with the concatenated values of all parts."""
+    """Make an array with the concatenated values of all parts."""
     return np.concatenate([values.reshape(-1) for _, values in parts])
 
 
 def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-    """Views of float32[n], one per (key, count). Raises ``ValueError`` if n is not the sum of the counts."""
+    """View float32[n] as parts, one per (key, count).
+
+    Raises ``ValueError`` if n is not the sum of the counts.
+    """
     ends = np.cumsum([count for _, count in parts])
     if values.size != ends[-1]:
         raise ValueError(f"{values.size} values received, expected {ends[-1]}")
@@ -218,9 +224,10 @@ class EncodedLeg(Leg):
 def push_leg(
     transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = "auto"
 ) -> Leg:
-    """The leg for gradients. ``codec`` and ``path`` are those of `inceptionn.collectives.allreduce_comp`.
+    """Make the leg for gradients.
 
-    If ``path`` is None, it is "auto" with a codec and "off" without.
+    ``codec`` and ``path`` are those of `inceptionn.collectives.allreduce_comp`. If ``path`` is None, it is
+    "auto" with a codec and "off" without.
     """
     chosen, used = choose_path(transport, path or ("off" if codec is None else "auto"), codec)
     if chosen == "off":

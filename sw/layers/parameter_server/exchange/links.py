@@ -61,7 +61,7 @@ class Links:
     def send(
         self, peer: int, envelope: Envelope, data: Data | None = None, sent: Callable[[], None] | None = None
     ) -> None:
-        """Begins to send. The data must keep their values until ``sent`` is called."""
+        """Begin to send. The data must keep their values until ``sent`` is called."""
         header = envelope.pack()
         request = self.transport.isend(peer, header)
         self._sending[request] = (header, sent if data is None else None)
@@ -70,7 +70,7 @@ class Links:
             self._sending[request] = (data, sent)
 
     def listen(self, peer: int) -> None:
-        """Begins to receive messages from a rank."""
+        """Begin to receive messages from a rank."""
         self._next(_Listener(peer, self._room))
 
     def _next(self, listener: _Listener) -> None:
@@ -78,8 +78,9 @@ class Links:
         self._listening[self.transport.irecv_into(listener.peer, listener.buffer)] = listener
 
     def poll(self, timeout: float) -> None:
-        """Waits for a transfer, `Transport.wake` or the end of ``timeout``, and delivers received
-        messages. Raises `MalformedMessage` for one that is malformed.
+        """Wait for a transfer, `Transport.wake` or the end of ``timeout``; deliver received messages.
+
+        Raises `MalformedMessage` for one that is malformed.
         """
         for request in self.transport.wait_any([*self._sending, *self._listening], timeout):
             if request in self._sending:

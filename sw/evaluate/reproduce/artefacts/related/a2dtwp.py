@@ -25,7 +25,10 @@ KEPT = (1, 2, 3)
 
 
 def make(settings: Settings) -> Artefact:
-    """Packing, unpacking and norms of as many weights, by rates of this machine's kernels on one thread."""
+    """Compute packing, unpacking and norms of the paper's number of weights.
+
+    The rates are those of this machine's kernels on one thread.
+    """
     count = timed_bytes(4 * WEIGHTS, settings.quick) // 4
     settings.step("kernels")
     rates = rates_of(count, settings.of(20, 5), time.perf_counter)
@@ -74,7 +77,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """The paper's parts, and the kernels here."""
+    """Plot the paper's parts, and the kernels here."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     paper = artefact.data["paper"]
     groups = [name.replace(" ", "\n", 1) for name in paper]

@@ -18,7 +18,7 @@ DIMENSION = 99
 
 
 def make(settings: Settings) -> Artefact:
-    """The bench's training runs, and all-reduces of ResNet-32's convolutions between shaped hosts."""
+    """Run the bench's training runs, and all-reduces of ResNet-32's convolutions between shaped hosts."""
     steps, seeds = settings.of(530, 200), settings.of(2, 1)
     found = Artefact(
         "gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy and aggregation time",
@@ -79,7 +79,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Accuracies and speed-ups."""
+    """Plot accuracies and speed-ups."""
     left, right = figure.subplots(1, 2)
     accuracy, faster = artefact.data["accuracy"], artefact.data["faster"]
     bars(left, list(accuracy), {"accuracy here": list(accuracy.values())}, "{:.1f}")

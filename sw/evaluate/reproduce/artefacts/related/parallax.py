@@ -16,7 +16,10 @@ RATE = "1g"
 
 
 def make(settings: Settings) -> Artefact:
-    """The bench's own groups between shaped hosts; a model with a large embedding, and a dense one."""
+    """Run the bench's own groups between shaped hosts.
+
+    They are a model with a large embedding, and a dense one.
+    """
     hosts = settings.of(8, 4)
     found = Artefact("parallax", "Parallax, Table 4: times as fast as all-reduce of everything", [])
     reason = unavailable(settings.network)
@@ -79,7 +82,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Left the paper's, right ours, over all-reduce."""
+    """Plot the paper's on the left, ours on the right, over all-reduce."""
     left, right = figure.subplots(1, 2)
     paper = artefact.data["paper"]
     names = list(next(iter(paper.values())))

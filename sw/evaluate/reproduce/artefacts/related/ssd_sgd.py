@@ -15,7 +15,7 @@ MODEL = "ResNet-20 (32)"
 
 
 def make(settings: Settings) -> Artefact:
-    """Trainings on the digits by the function of `inceptionn bench ssd-sgd`."""
+    """Train on the digits by the function of `inceptionn bench ssd-sgd`."""
     steps, seeds = settings.of(300, 100), settings.of(3, 1)
     found = Artefact(
         "ssd-sgd", "SSD-SGD, Table 2: accuracy by delay steps",
@@ -42,7 +42,7 @@ def make(settings: Settings) -> Artefact:
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
-    """Points over SSGD."""
+    """Plot points over SSGD."""
     axes = figure.subplots()
     series = {}
     for name, values in (
