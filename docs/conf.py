@@ -100,7 +100,7 @@ def _links(app: Sphinx, name: str, content: list[str]) -> None:
 
 
 def _reference(name: str) -> str:
-    """The documentation of a module, or of a package's modules for ``package.*``."""
+    """Write the documentation of a module, or of a package's modules for ``package.*``."""
     names = [name]
     if name.endswith(".*"):
         package = import_module(name.removesuffix(".*"))
@@ -142,7 +142,7 @@ def _prose_after_parameters(
 
 
 def _members(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Adds the section "Members", from the comments at the members' declarations."""
+    """Add the section "Members", from the comments at the members' declarations."""
     members = member_texts(thing) if what == "class" and inspect.isclass(thing) else []
     if members:
         lines += ["", "Members", "-------"]
@@ -152,7 +152,7 @@ def _members(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines:
 
 
 def _shown_once(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """An annotation with a comment ``#:`` is a member already, not an attribute too."""
+    """Skip an annotation with a comment ``#:``, which is a member already and no attribute."""
     if what != "class":
         return None
     here = app.env.temp_data
@@ -177,7 +177,7 @@ def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str])
 
 
 def setup(app: Sphinx) -> None:
-    """Registers the directive, the role and the hooks."""
+    """Register the directive, the role and the hooks."""
     app.add_directive("wavedrom", WaveDrom)
     for role in ("code_text", "py"):
         app.add_role(role, _code)
