@@ -41,9 +41,9 @@ class PayloadMerge(wiring.Component):
         super().__init__(
             {
                 "parts": In(stream.Signature(frame_part(lanes))),  #: In the frames' order.
-                #: Once per restored frame, in the frames' order: 1 if it came bad or short. With 8 lanes the
-                #: next may come when the frame before has left, its first part at the earliest; with 16 lanes
-                #: 2 may wait.
+                #: Once per restored frame, in the frames' order: 1 if it was bad or short. With 8 lanes the
+                #: next may follow once the previous frame has left, its first part at the earliest; with 16
+                #: lanes 2 may wait.
                 "tails": In(stream.Signature(1, always_ready=True)),
                 #: From the Decompressor. A part says whether it takes a burst.
                 "payload": In(stream.Signature(restored_burst(lanes))),

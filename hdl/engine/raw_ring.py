@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The compression engine's memory of frames as they came."""
+"""The compression engine's memory of unchanged frames."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ class ReceiveAssembler(wiring.Component):
         super().__init__(
             {
                 "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
-                #: The frames' beats as they came from the wire.
+                #: The frames' beats from the wire, unchanged.
                 "beats": In(stream.Signature(wire_beat(lanes))),
                 "payload": In(stream.Signature(restored_burst(lanes))),  #: From the Decompressor.
                 "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.

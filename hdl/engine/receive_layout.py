@@ -122,7 +122,7 @@ class ReceiveLayout(wiring.Component):
         super().__init__(
             {
                 "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
-                #: Every frame's beats as they came from the wire.
+                #: Every frame's beats from the wire, unchanged.
                 "beats": In(stream.Signature(wire_beat(lanes))),
                 "parts": Out(stream.Signature(frame_part(lanes))),  #: What each output beat is made of.
                 #: Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or

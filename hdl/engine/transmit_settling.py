@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The order for a frame to transmit: as it came, or as shim and block with their lengths and checksums."""
+"""The order for a frame to transmit: unchanged, or as shim and block with lengths and checksums."""
 
 from typing import Any
 

@@ -67,7 +67,7 @@ class FlowDirectory(wiring.Component):
     nor all of the engine's checks.
 
     A flow becomes certain by the engine's report (``confirmations``) on a shared frame of it. Each flow in a
-    slot has a number, its generation, which comes back with the report. A report on an earlier flow of the
+    slot has a number, its generation, which is returned with the report. A report on an earlier flow of the
     slot has another generation and is ignored.
 
     Throughput: one frame per cycle of those that do not touch the table, one in 5 cycles of the others.

@@ -136,7 +136,7 @@ private:
         return true;
     }
 
-    // Every engine runs for at least so many cycles from now on.
+    // Every engine runs for at least this number of cycles from now on.
     void wake(uint32_t cycles) {
         for (auto& awake : awake_) awake = std::max(awake, cycles);
     }

@@ -78,8 +78,8 @@ class CompressState:
         and the model whose names they are. For `compress_hook` alone. A bucket with both kinds is copied, and
         sent in two calls.
     log_every, tensorboard
-        Rank 0 logs a line every so many steps, and one at the end (INFO, logger ``inceptionn.torch``), and
-        writes scalars into a folder for TensorBoard, or with an object that has ``add_scalar``.
+        Rank 0 logs a line every ``log_every`` steps and one at the end (INFO, logger ``inceptionn.torch``).
+        It writes scalars into a folder for TensorBoard, or with an object that has ``add_scalar``.
 
     `statistics` tells what compression does; ``print(state)`` shows it. Attributes: ``step``, which DDP's
     last bucket advances (with FSDP: call `advance`); ``compressed`` and ``raw``, calls so far.

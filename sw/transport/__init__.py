@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Transports: one rank's view of a group of ranks, behind one small interface (`Transport`).
+"""Transports: one rank's view of a group of ranks, with one small interface (`Transport`).
 
 `loopback` makes a group of threads, `connect` joins one over TCP, `MpiTransport` sends through an mpi4py
 communicator, and `connect_mpi` uses one only to find the other ranks and joins them over TCP.

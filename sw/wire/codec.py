@@ -38,12 +38,12 @@ class CodecParameters(ABC):
     @property
     @abstractmethod
     def exact_exponent(self) -> int:
-        """The biased exponent from which on every value comes back bit for bit."""
+        """The biased exponent at and above which every value is restored bit for bit."""
 
     @property
     @abstractmethod
     def bounded(self) -> bool:
-        """Whether every value comes back within the bound."""
+        """True if every value is restored within the bound."""
 
 
 def three_numbers(parameters: CodecParameters) -> tuple[int, int, int]:

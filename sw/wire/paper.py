@@ -45,12 +45,12 @@ class Parameters(CodecParameters):
 
     @property
     def exact_exponent(self) -> int:
-        """The biased exponent from which on every value comes back bit for bit."""
+        """The biased exponent at and above which every value is restored bit for bit."""
         return EXPONENT_BIAS
 
     @property
     def bounded(self) -> bool:
-        """Whether every value comes back within the bound: not in ``literal``, nor with odd numbers."""
+        """True if every value is restored within the bound: not in ``literal``, nor with unusual numbers."""
         return self.b == self.t
 
 

@@ -75,12 +75,12 @@ class PlanesParameters(CodecParameters):
 
     @property
     def exact_exponent(self) -> int:
-        """The biased exponent from which on every value comes back bit for bit."""
+        """The biased exponent at and above which every value is restored bit for bit."""
         return self.e0 + RAW_EXPONENT
 
     @property
     def bounded(self) -> bool:
-        """True: every value comes back within the bound."""
+        """True: every value is restored within the bound."""
         return True
 
 

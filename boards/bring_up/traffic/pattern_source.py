@@ -43,8 +43,8 @@ class LengthSequence(wiring.Component):
 class SourceBeat(data.Struct):
     """Eight lanes of a packet.
 
-    ``values`` as sent; ``lossy`` as they must come back; ``size``: bytes that they and their tag word take in
-    a block; ``more``: lanes present but one; ``last``: of the packet.
+    ``values`` as sent; ``lossy``: their expected restored values; ``size``: bytes that they and their tag
+    word take in a block; ``more``: lanes present less one; ``last``: of the packet.
     """
 
     values: 32 * GROUP_LANES

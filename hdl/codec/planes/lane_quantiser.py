@@ -35,7 +35,7 @@ class LaneQuantiser(wiring.Component):
     #: The integer ``2q - s``, of *q* steps and the sign *s*; 0 for a zero. Undefined for a raw lane.
     z: Out(Z_BITS)
     raw: Out(1)  #: The lane keeps its bits: its group needs code 15.
-    lossy: Out(32)  #: What the lane comes back as; one cycle after the other outputs.
+    lossy: Out(32)  #: The lane's restored value; one cycle after the other outputs.
     gained: Out(32)  #: See ``carry``.
     #: Modulo 65535, ``gained + carry`` is the lossy lane minus the original, both read as integers.
     carry: Out(1)

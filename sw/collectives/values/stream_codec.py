@@ -99,7 +99,7 @@ def check_codec(codec: Any) -> StreamCodec:
 
 
 def codec_text(codec: StreamCodec) -> str:
-    """Return the codec's name, equal at all ranks. Raise ``TypeError`` for what is no codec."""
+    """Return the codec's name, equal at all ranks. Raise ``TypeError`` for any other object."""
     return check_codec(codec).name
 
 

@@ -84,7 +84,7 @@ class Incoming(ABC):
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:
-        """Begin to relay finished lanes to one or more ranks, as they came or as their sum.
+        """Begin to relay finished lanes to one or more ranks, unchanged or as their sum.
 
         Lanes to be settled are stored then, so that the link to the next rank does not wait for it.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Other compressors that can be installed, each behind the same two calls.
+"""Other compressors that can be installed, each with the same two calls.
 
 Lossy ones get our error bound as an absolute tolerance. All run in one thread. What is not installed is
 simply not measured.

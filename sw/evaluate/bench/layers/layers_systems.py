@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The training systems that ``inceptionn bench layers`` compares, behind one small interface."""
+"""The training systems that ``inceptionn bench layers`` compares, with one small interface."""
 
 from __future__ import annotations
 
