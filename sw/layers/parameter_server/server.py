@@ -27,7 +27,10 @@ class ServerError(Exception):
 
 @contextmanager
 def own(part: str) -> Iterator[None]:
-    """A context for what a server runs of its user's. Its ``ValueError`` means no malformed message."""
+    """Raise `ServerError` for an error in the user's code that this context runs.
+
+    A ``ValueError`` there must not be taken for a malformed message.
+    """
     try:
         yield
     except Exception as problem:

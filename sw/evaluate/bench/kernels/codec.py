@@ -195,7 +195,7 @@ class Job(NamedTuple):
 
 
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
-    """Our codecs on their paths with their threads, then the others."""
+    """Yield our codecs on their paths with their threads, then the others."""
     for variant, path in product(DEFAULTS, _own_paths()):
         if variant == BOUNDED and path == GFNI:
             continue  # the same as without GFNI
