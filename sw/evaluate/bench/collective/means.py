@@ -108,7 +108,7 @@ def means(
 
 
 def _numbers(text: str) -> list[int]:
-    """The numbers of ranks in a list, ascending; a usage error names the wrong one."""
+    """Return the numbers of ranks in a list, ascending; a usage error names the wrong one."""
     found = set()
     for word in filter(None, (word.strip() for word in text.split(","))):
         if not word.isdecimal() or not 2 <= int(word) <= MOST_RANKS:
@@ -220,7 +220,7 @@ def _train(
 
 
 def errors_table(errors: Sequence[Errors], steps: int) -> Table:
-    """One line per number of ranks."""
+    """Tabulate one line per number of ranks."""
     table = Table(
         f"Relative error of the means, accumulated over {steps} steps",
         "ranks", "mean", "mean, feedback", "bytes that dividing\nlast adds, %",
@@ -233,7 +233,7 @@ def errors_table(errors: Sequence[Errors], steps: int) -> Table:
 
 
 def trainings_table(trainings: Sequence[Training], steps: int) -> Table:
-    """One line per variant."""
+    """Tabulate one line per variant."""
     table = Table(f"{trainings[0].ranks} ranks, {steps} steps", "", "test loss", "accuracy, %")
     for run in trainings:
         table.add_row(run.variant, f"{run.losses[-1]:.4f}", f"{100 * run.accuracy:.1f}")
@@ -241,7 +241,7 @@ def trainings_table(trainings: Sequence[Training], steps: int) -> Table:
 
 
 def draw(path: Path, errors: Sequence[Errors], trainings: Sequence[Training]) -> None:
-    """Errors by ranks, and the test loss by step of the trainings."""
+    """Plot errors by ranks, and the test loss by step of the trainings."""
     from matplotlib.figure import Figure  # the extra `plot`
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
