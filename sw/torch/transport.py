@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 ADDRESS = "INCEPTIONN_ADDRESS"
 """Environment variable with this rank's own address, if its host has several."""
 _PLACE = "rendezvous"
+_STALE = (
+    "torch's store holds the address of a rank 0 that has ended, since torchrun keeps it over a restart: set "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun, with --standalone or --rdzv-backend c10d"
+)
+"""The error of a restart that would send all other ranks to the address of a rank that has ended."""
 
 _made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 """Number of transports that a group has made. All ranks make them in the same order."""
@@ -155,6 +160,8 @@ def _rendezvous(
     store.set(f"host/{rank}", socket.gethostname())
     try:
         if rank == 0:
+            if store.check([_PLACE]):
+                raise TransportError(_STALE)
             random = os.urandom(32).hex()
             try:
                 secret = shared(random.encode())
