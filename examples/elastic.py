@@ -36,12 +36,12 @@ KEPT = 2
 
 
 def schedule(step: int) -> Codec:
-    """A coarse bound at first, then a finer one."""
+    """Begin with a coarse bound, and go on with a finer one."""
     return Codec(2**-8 if step < 8 else 2**-10, "planes")
 
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """This rank's samples of a step, from its number alone, so that a resumed run gets the same ones."""
+    """Return this rank's samples of a step. They follow from its number, so a resumed run gets the same."""
     random = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
     inputs = torch.randn(BATCH, INPUTS, generator=random)
     return inputs, inputs[:, :CLASSES].argmax(dim=1)

@@ -136,8 +136,8 @@ COMMANDS = [
     and "--install-completion" not in words  # parsing it would write into the user's files
 ]
 OUTSIDE = {
-    ".ci/run", "cat", "for", "iverilog", "openFPGALoader", "pip", "python", "ruff", "sh", "torchrun",
-    "tshark", "vvp",
+    ".ci/run", "cat", "export", "for", "iverilog", "openFPGALoader", "pip", "python", "ruff", "sh",
+    "torchrun", "tshark", "vvp",
 }  # fmt: skip
 """Programs of others, and shell, that pages show: by hand, on servers or with a board."""
 
