@@ -40,7 +40,7 @@ Float32 = NDArray[np.float32]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """The buffers that `Codec.compress` can write into."""
 
-_NUMBERS = {"paper": 0, "planes": 1}
+_NUMBERS = {name: number for number, name in enumerate(wire.CODECS)}
 """The codecs' numbers in the native module and :mod:`.numpy_kernel`."""
 _LATTICES = {"planes": _numpy_codec.LATTICE}
 """And those that have a lattice, where all values are on it."""
@@ -62,11 +62,13 @@ def operation_paths() -> dict[str, str]:
     decompresses also adds; `Codec.compress_sum` uses both, and ``planes sum`` if its sums are exact.
     """
     in_numpy = _native is None or active_path() == NUMPY
-    chosen = ((NUMPY,) * 2, (NUMPY,) * 3) if in_numpy else _native.chosen()  # type: ignore[union-attr]
+    numpy = ((NUMPY,) * 3,) * len(wire.DEFAULTS)
+    chosen = numpy if in_numpy else _native.chosen()  # type: ignore[union-attr]
     return {
-        f"{mode} {operation}": path
-        for mode, paths in zip((wire.BOUNDED.name, wire.PLANES.name), chosen, strict=True)
-        for operation, path in zip(("compress", "decompress", "sum"), paths, strict=False)
+        f"{variant.name} {operation}": path
+        for variant, paths in zip(wire.DEFAULTS, chosen, strict=True)
+        for operation, path in zip(("compress", "decompress", "sum"), paths, strict=True)
+        if operation != "sum" or variant.codec in _LATTICES
     }
 
 

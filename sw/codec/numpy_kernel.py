@@ -9,6 +9,7 @@ ignored. Work goes block by block, so that memory stays small and in the cache.
 
 from __future__ import annotations
 
+from importlib import import_module
 from operator import index
 from typing import Any
 
@@ -16,12 +17,15 @@ import numpy as np
 
 from .. import wire
 from ..wire import Parameters
-from . import numpy_lattice, numpy_paper, numpy_planes
+from . import numpy_lattice
 from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
-LATTICE = 2
-_CODERS: tuple[Any, ...] = (numpy_paper, numpy_planes, numpy_lattice)
+LATTICE = len(wire.CODECS)
+_CODERS: tuple[Any, ...] = (
+    *(import_module(f".numpy_{name}", __package__) for name in wire.CODECS),
+    numpy_lattice,
+)
 
 
 def _bits(values: Any) -> Bits:

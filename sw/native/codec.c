@@ -450,12 +450,18 @@ static PyObject *chosen(PyObject *module, PyObject *nothing)
 {
     (void)module;
     (void)nothing;
-    const char *names[CODECS][OPERATIONS];
-    for (int codec = 0; codec < CODECS; codec++)
+    PyObject *codecs = PyTuple_New(CODECS);
+    for (int codec = 0; codecs && codec < CODECS; codec++) {
+        const char *names[OPERATIONS];
         for (int operation = 0; operation < OPERATIONS; operation++)
-            names[codec][operation] = (active ? active : chosen_kernels()->chosen[codec][operation])->name;
-    return Py_BuildValue("((ss)(sss))", names[PAPER][COMPRESS], names[PAPER][DECOMPRESS],
-                         names[PLANES][COMPRESS], names[PLANES][DECOMPRESS], names[PLANES][SUM]);
+            names[operation] = (active ? active : chosen_kernels()->chosen[codec][operation])->name;
+        PyObject *of_codec = Py_BuildValue("(sss)", names[COMPRESS], names[DECOMPRESS], names[SUM]);
+        if (!of_codec)
+            Py_CLEAR(codecs);
+        else
+            PyTuple_SET_ITEM(codecs, codec, of_codec);
+    }
+    return codecs;
 }
 
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, name##_doc}
