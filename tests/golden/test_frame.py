@@ -278,7 +278,7 @@ def test_marked_bad_is_restored_and_leaves_marked_bad() -> None:
     assert (off.frame, off.verdict, off.bad) == (sent, V.BAD, True)
 
 
-@pytest.mark.parametrize("config", [CONFIG, PLANES], ids=CODECS)
+@pytest.mark.parametrize("config", [each.CONFIG for each in CODECS.values()], ids=CODECS)
 def test_cut_anywhere(config: EngineConfig) -> None:
     """A compressed frame cut at every length: whatever is not malformed passes as it is."""
     frame = tcp(payload("edges", 61))
