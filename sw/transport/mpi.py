@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..system.text import brief, printable
 from .base import (
     DEFAULT_TIMEOUT,
     BytesLike,
@@ -30,6 +31,8 @@ from .base import (
     ranks_text,
     silent_of,
 )
+from .tcp.line import ranks as are_ranks
+from .tcp.line import shortened
 
 _DATA, _NEWS, *_VALUES = range(1, 5)
 """Tags: messages; notices between ranks (`MpiTransport._hear`); the values of an exchange,
@@ -177,7 +180,14 @@ class MpiTransport(Transport):
 
         # Every rank sends to every other, so that each knows whose value is missing.
         self._until(complete, None, lambda: set(range(self.size)) - values.keys())
-        return [json.loads(values[rank]) for rank in range(self.size)]
+        return [self._decoded(rank, values[rank]) for rank in range(self.size)]
+
+    def _decoded(self, rank: int, said: bytes | bytearray) -> Any:
+        """Return the JSON value that a rank sent. Raise `TransportError`, which names it, for other bytes."""
+        try:
+            return json.loads(said)
+        except (ValueError, RecursionError) as error:
+            raise self._fail(TransportError(f"rank {rank} sent what is no JSON: {error}")) from error
 
     def _until(self, finished: Callable[[], bool], timeout: float | None, on: Callable[[], set[int]]) -> None:
         """Poll until ``finished()``, for which the ranks ``on()`` are needed.
@@ -217,14 +227,16 @@ class MpiTransport(Transport):
         while self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_NEWS, status=status):
             source, text = status.Get_source(), bytearray(status.Get_count(self._mpi.BYTE))
             self._comm.Recv([text, self._mpi.BYTE], source=source, tag=_NEWS)
-            said = json.loads(text)
-            if "broken" in said:
-                self._broken = PeerLost(said["broken"])
-                raise self._broken
-            if "waits" in said:
-                self._waits[source] = said["waits"]
-            else:
-                self._left.add(source)
+            match said := self._decoded(source, text):
+                case {"broken": str(reason)}:
+                    self._broken = PeerLost(printable(shortened(reason)))
+                    raise self._broken
+                case {"waits": list(peers)} if are_ranks(peers) and all(peer < self.size for peer in peers):
+                    self._waits[source] = peers
+                case {"left": _}:
+                    self._left.add(source)
+                case _:
+                    raise self._fail(TransportError(f"rank {source} sent no notice: {brief(said)}"))
 
     def _alive(self) -> None:
         if self._broken is not None:

@@ -20,6 +20,7 @@ from inceptionn.transport import (
     TransportError,
     TransportTimeout,
     connect_mpi,
+    mpi,
 )
 
 comm = MPI.COMM_WORLD
@@ -338,6 +339,29 @@ def too_long() -> None:
         request = transport.irecv_into(0, bytearray(99))
     with pytest.raises(TransportError, match="longer than the buffer of 99 bytes"):
         (request.wait if rank == 1 else transport.barrier)()
+
+
+def malformed() -> None:
+    """Bytes of rank 1 that are no JSON or no notice: the others' errors name it."""
+    values, notices = mpi._VALUES[0], mpi._NEWS
+    for tag, text, said in (
+        (values, "rank 1 sent what is no JSON: ", [b"", b"{", b"\xff", b"[" * 100_000]),
+        (
+            notices,
+            "rank 1 sent no notice: ",
+            [b"5", b"{}", b'{"waits": 5}', b'{"waits": [3]}', b'{"broken": 5}'],
+        ),
+    ):
+        for sent in said:
+            transport = MpiTransport(comm, timeout=10.0)
+            if rank == 1:
+                requests = transport._to_all(sent, tag)
+                comm.Barrier()
+                MPI.Request.Waitall(requests)
+                continue
+            with pytest.raises(TransportError, match=text):
+                transport.exchange(None)
+            comm.Barrier()
 
 
 globals()[sys.argv[1]]()

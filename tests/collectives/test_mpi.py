@@ -19,7 +19,8 @@ ROOT = HERE.parents[1]
     [
         ("collectives", 4), ("collectives", 3), ("communicator", 3), ("bootstrap", 3), ("disagreement", 3),
         ("parts", 4), ("raw", 2),
-        ("too_long", 3), ("collectives", 1), ("every_collective", 4), ("every_collective", 3),
+        ("too_long", 3), ("malformed", 3),
+        ("collectives", 1), ("every_collective", 4), ("every_collective", 3),
         *(
             pytest.param(*waits, marks=pytest.mark.slow)
             for waits in (("silence", 3), ("stall", 4), ("patience", 3), ("in_flight", 3))

@@ -122,8 +122,8 @@ class Server:
         """Take a worker's gradient of a partition, float32[n]. The server may change the array from then on.
 
         ``step`` counts the worker's pushes of that partition from 0. A ``gradient`` of None skips the step.
-        Raises ``ValueError`` for a partition of another server, another length, or a step that was already
-        pushed.
+        Raises ``ValueError`` for a partition of another server, another length, or (mode "sync") a step that
+        is not the worker's next.
         """
         partition = self.partitions.get(number)
         if partition is None:
@@ -142,15 +142,19 @@ class Server:
                 self._update(partition, gradient)
             return
         steps = self._steps[number]
-        if step < self.versions[number] or (step in steps and steps[step].has(worker)):
-            raise ValueError(f"worker {worker} has pushed step {step} of key {partition.key!r} before")
+        if step != (due := self.pushed(worker, number)):
+            raise ValueError(
+                f"worker {worker} has pushed step {step} of key {partition.key!r} before"
+                if step < due
+                else f"worker {worker} pushed step {step} of key {partition.key!r}, its next is {due}"
+            )
         steps.setdefault(step, _Step()).add(worker, gradient)
-        while (due := steps.get(self.versions[number])) is not None and due.summed == self.workers:
+        while (full := steps.get(self.versions[number])) is not None and full.summed == self.workers:
             del steps[self.versions[number]]
-            if due.total is not None:
-                if due.count > 1:
-                    due.total *= np.float32(1.0 / due.count)
-                self._update(partition, due.total)
+            if full.total is not None:
+                if full.count > 1:
+                    full.total *= np.float32(1.0 / full.count)
+                self._update(partition, full.total)
             else:
                 self._advance(partition)
 
@@ -172,6 +176,16 @@ class Server:
     def ready(self, number: int, version: int) -> bool:
         """Tell whether a pull that needs this version of a partition can be answered."""
         return self.mode == "async" or self.versions[number] >= version
+
+    def pushed(self, worker: int, number: int) -> int:
+        """Return the number of a worker's pushes of a partition, with those of a restored run (mode "sync").
+
+        O(steps that it is ahead of the version).
+        """
+        step, steps = self.versions[number], self._steps[number]
+        while step in steps and steps[step].has(worker):
+            step += 1
+        return step
 
     def missing(self, number: int) -> list[int]:
         """Return the workers that the next update of a partition waits for."""

@@ -81,6 +81,8 @@ class Serving:
             for number, version in wanted.items():
                 if number not in self.server.partitions:
                     raise ValueError(f"partition {number} is not with server {self.server.index}")
+                if self.server.mode == "sync" and version > (most := self.server.pushed(worker, number)):
+                    raise ValueError(f"a pull of version {version} after {most} pushes")
                 if self.server.ready(number, version):
                     self._note(pull, number)
             self._pulls.append(pull)

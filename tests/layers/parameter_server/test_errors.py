@@ -164,6 +164,8 @@ NUMBERS = [0], [0]
         (Envelope(Kind.PUSH, *NUMBERS, meta=b"\xff\x7f", data=3), b"abc", "malformed stream"),
         (Envelope(Kind.PUSH, *NUMBERS, meta=b"\xff\x7f"), b"", "malformed stream"),
         (Envelope(Kind.WEIGHTS, *NUMBERS, ticket=77), b"", "weights for the pull 77, which is not open"),
+        (Envelope(Kind.PULL, [0], [1]), b"", "a pull of version 1 after 0 pushes"),
+        (Envelope(Kind.SKIP, [0], [1]), b"", "worker 1 pushed step 1 of key 'a', its next is 0"),
     ],
 )  # fmt: skip
 def test_a_malformed_message_names_its_link(threads: Group, header: Any, data: bytes, text: str) -> None:
