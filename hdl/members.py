@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the source says of a class's members: each has a comment ``#:`` where it is declared.
+"""The texts of a class's members: each has a comment ``#:`` where it is declared.
 
 The comment ends the declaration's line, or has lines of its own before it::
 
@@ -31,7 +31,7 @@ class MemberText(NamedTuple):
     """A member as its class declares it."""
 
     name: str
-    """What follows from a parameter is in braces, as in ``s_axis{n}``."""
+    """A part that a parameter determines is in braces, as in ``s_axis{n}``."""
     declaration: str
     """As in the source, with ``__init__``'s local names replaced by the calls that they stand for."""
     sentence: str

@@ -54,7 +54,7 @@ MAX_DIMENSIONS = 32
 
 
 class Kind(IntEnum):
-    """What the payload of a message is."""
+    """The kind of a message's payload."""
 
     RAW = 0
     """Little-endian fp32 values."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What can be set and read over the bring-up design's serial line, also as a register map. Needs no Amaranth.
+"""The settings and results on the bring-up design's serial line, also as a register map. Needs no Amaranth.
 
 The design has commands and a report, and no bus. The offsets are the host's own:
 :class:`~inceptionn.boards.access.bring_up.BringUpBus` turns each access into a command or a report.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What both codecs share: compressor and decompressor without their lanes, alignment, block memory."""
+"""The parts that both codecs share: compressor, decompressor, alignment, block memory; without lanes."""

@@ -78,7 +78,7 @@ class _Plan(data.Struct):
 
 
 class _Next(data.Struct):
-    """What the current frame's next part is made of. Each question of the control is a bit."""
+    """The contents of the current frame's next part. Each decision of the control is a bit."""
 
     needs_beat: 1
     needs_none: 1  # no beat, only payload

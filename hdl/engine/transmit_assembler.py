@@ -24,7 +24,7 @@ from .transmit_settling import frame_order
 
 
 class _Next(data.Struct):
-    """What the next command does. Each question of the control is a bit."""
+    """The work of the next command. Each decision of the control is a bit."""
 
     copies: 1  # needs no block
     fetches: 1  # waits for a block, to drop it or to read it

@@ -40,7 +40,7 @@ def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
 
 
 class BlockSums(data.Struct):
-    """What both codecs' ``Statistics`` say of a block, without its counts."""
+    """The fields of both codecs' ``Statistics`` of a block, without its counts."""
 
     block_bytes: 14
     block_sum: 16

@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Value
 
 
 class Field(NamedTuple):
-    """Where a field lies in its header."""
+    """The place of a field in its header."""
 
     byte: int
     """Offset of its first byte."""
@@ -54,7 +54,7 @@ class Header(dict[str, Field]):
 
 ETHERNET = Header(14, ethertype=Field(12, 16))
 VLAN = Header(4, ethertype=Field(2, 16))
-"""What a tag inserts after the first type field."""
+"""The fields that a tag inserts after the first type field."""
 IPV4 = Header(
     20,
     ihl=Field(0, 4),

@@ -18,7 +18,7 @@ _MOST_HEADER_BYTES = VLAN.size + L4 + MAX_TCP_BYTES
 
 
 class HeaderMarks(data.Struct):
-    """Whether the beat has fields to patch. Bit 0 of each mark: frame without VLAN tag; bit 1: with one."""
+    """The beat's fields to patch. Bit 0 of each mark: frame without VLAN tag; bit 1: with one."""
 
     first: 2  # the first beat: IPv4 header
     udp: 2  # the beat with the UDP header's fields: the second one, with 16 lanes the first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What runs between a MAC and its media interface: one octet per octet time (IEEE 802.3, clause 35)."""
+"""The streams between a MAC and its media interface: one octet per octet time (IEEE 802.3, clause 35)."""
 
 from enum import IntEnum
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where a stream that cannot wait meets one that can."""
+"""The junction of a stream that cannot wait and one that can."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ class Edges(data.Struct):
 
 
 class LinkStatus(data.Struct):
-    """What the PHY sends between frames (in-band status)."""
+    """The PHY's in-band status, sent between frames."""
 
     up: 1
     speed: 2  # Speed

@@ -22,7 +22,7 @@ from .packet_dispatch import PacketDispatch
 from .report_merge import ReportMerge
 
 ENGINES = (1, 2, 4)
-"""How many engines of a direction a NIC may have; the streams are as many bursts wide."""
+"""The possible numbers of engines of a direction. The streams are that number of bursts wide."""
 
 
 class ParallelEngines(wiring.Component):

@@ -63,12 +63,12 @@ class Beat:
 
     @property
     def headers_in_one_beat(self) -> bool:
-        """Whether a frame's first beat has all header fields. A frame may then be one beat long."""
+        """True if a frame's first beat has all header fields. A frame may then be one beat long."""
         return self.parsed_beat == 0
 
     @property
     def payload_overlaps(self) -> bool:
-        """Whether a payload may begin in its frame's first beat.
+        """True if a payload may begin in its frame's first beat.
 
         The rest of the previous payload may leave meanwhile, so blocks follow each other without an idle
         cycle, and a restored frame may be one beat long.

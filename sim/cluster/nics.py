@@ -40,7 +40,7 @@ class Nic(ABC):
 
     kind = "none"
     registers = False
-    """Whether the NIC has registers."""
+    """True if the NIC has registers."""
     codec: NicCodec = NIC_CODECS["paper"]
 
     def __init__(self) -> None:

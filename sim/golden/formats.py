@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the two versions of the wire format put into a frame: shim, block, and counts of a block.
+"""The parts that the two versions of the wire format put into a frame: shim, block, counts of a block.
 
 All else about frames (:mod:`inceptionn.sim.golden.frame`) is the same for both.
 """

@@ -86,7 +86,7 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class Result:
-    """What leaves an engine for one frame.
+    """An engine's output for one frame.
 
     ``counts``: of a compressed or restored frame, the lanes per tag, absent lanes of the last group not
     counted (paper), or the groups per code (planes); empty for any other verdict. ``lanes``: all of its

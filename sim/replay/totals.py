@@ -23,7 +23,7 @@ class ReplayError(RuntimeError):
 
 @dataclass
 class Totals:
-    """What a replay found, all from the frames that the NIC emitted. Bytes are without FCS."""
+    """The findings of a replay, all from the frames that the NIC emitted. Bytes are without FCS."""
 
     frames: int = 0
     host_bytes: int = 0

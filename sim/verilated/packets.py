@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What goes into a verilated module and what comes out: packets, pauses, times, errors."""
+"""Input and output of a verilated module: packets, pauses, times, errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What collectives have cost a rank so far: bytes, time and lost energy, by part and in all.
+"""The cost of collectives to a rank so far: bytes, time and lost energy, by part and in all.
 
 Every call adds its numbers to the `Ledger` of its transport, without locks and without a pass over values.
-``inceptionn bench statistics`` shows what that costs.
+``inceptionn bench allreduce --counting`` shows the cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUMS = (
 
 @dataclass
 class Statistics:
-    """What the calls of one part, or of all parts, have cost this rank.
+    """The cost of the calls of one part, or of all parts, to this rank.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class CollectiveRequest:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, by its result or an error."""
+        """True if it has ended, by its result or an error."""
         return self._over.is_set()
 
     def test(self) -> bool:

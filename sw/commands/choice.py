@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a codec does to an array, and which codec and bound to choose for it."""
+"""The effect of a codec on an array, and the choice of codec and bound."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What a codec does to an array, as :class:`Errors`."""
+    """The effect of a codec on an array, as :class:`Errors`."""
 
     name: str
     ratio: float

@@ -50,7 +50,7 @@ class Figure(NamedTuple):
 
     @property
     def reached(self) -> bool | None:
-        """Whether it was reached; None if it was not measured."""
+        """True if it was reached; None if it was not measured."""
         if self.measured is None:
             return None
         return self.measured <= self.target if self.most else self.measured >= self.target

@@ -32,7 +32,7 @@ from .transport import group_of, ranks_of
 from .work import all_reduce
 
 NAME = "compressed gradients"
-"""What messages call this, if ranks differ."""
+"""The name in messages about ranks that differ."""
 
 SMALLEST = 4096
 """Values of a bucket below which compression saves less than it costs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What compression does, as log lines and TensorBoard scalars while a training runs."""
+"""Reports on compression while a training runs: log lines and TensorBoard scalars."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMES = ("seconds", "codec", "waiting", "sending", "agreeing")
 
 @runtime_checkable
 class ScalarWriter(Protocol):
-    """What scalars are written to, such as ``torch.utils.tensorboard.SummaryWriter``."""
+    """The writer of scalars, such as ``torch.utils.tensorboard.SummaryWriter``."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
         """Add a number of a step to a curve."""
@@ -46,7 +46,7 @@ class Reporter:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to report to."""
+        """True if there is nothing to report to."""
         return not self._every and self._writer is None
 
     def step(self, step: int, rank: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What every transport offers: one rank's view of a group of ranks that exchange buffers.
+"""The interface of every transport: one rank's view of a group of ranks that exchange buffers.
 
 Two kinds of data travel on separate paths and never mix. *Messages* are bytes of any length and keep their
 boundaries. *Floats* (``tagged=True``) are fp32 values and nothing else, from the first byte of their
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..codec import Codec
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
-"""What a transport sends and fills: a C-contiguous object with the buffer interface."""
+"""The buffers that a transport sends and fills: C-contiguous objects with the buffer interface."""
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds without any progress after which a wait ends in `TransportTimeout`.
@@ -85,12 +85,12 @@ class Transport(ABC):
 
     @property
     def nic(self) -> bool:
-        """Whether the NICs of all ranks compress and restore tagged floats."""
+        """True if the NICs of all ranks compress and restore tagged floats."""
         return self.nic_codec is not None
 
     @property
     def floats(self) -> bool:
-        """Whether ``tagged=True`` is possible."""
+        """True if ``tagged=True`` is possible."""
         return self.nic
 
     @abstractmethod

@@ -40,7 +40,7 @@ PACKET_LANES = 362
 
 
 class _Group:
-    """What the ranks share, guarded by one lock."""
+    """The state that the ranks share, guarded by one lock."""
 
     def __init__(self, size: int) -> None:
         self.size = size

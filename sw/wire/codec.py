@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a codec's record holds: its parameters, its classes, its name and its version.
+"""The record of a codec: its parameters, its classes, its name and its version.
 
 One module for each codec makes one record: :mod:`.paper` and :mod:`.planes`.
 """
@@ -33,7 +33,7 @@ class CodecParameters(ABC):
     @property
     @abstractmethod
     def valid(self) -> bool:
-        """Whether hardware compresses with these numbers."""
+        """True if hardware compresses with these numbers."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class CodecClass(NamedTuple):
     counter: str
     """Name of the NIC's counter, without its direction."""
     text: str
-    """What that register counts."""
+    """The meaning of that counter."""
     label: str
     short_label: str
     """For histograms."""
@@ -68,7 +68,7 @@ class CodecClass(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CodecSpec:
-    """What hardware, golden model, native code and commands must agree on about one codec.
+    """The facts about one codec on which hardware, golden model, native code and commands must agree.
 
     Each of them registers its own part, such as a component or a function, under ``name``.
     """
@@ -84,27 +84,27 @@ class CodecSpec:
     of_bound: Callable[..., CodecParameters]
     """The parameters for the k of a bound and, if the codec has modes, one of them."""
     parameter_texts: tuple[str, ...]
-    """What the parameters are, in the order of ``type``'s fields."""
+    """The meaning of the parameters, in the order of ``type``'s fields."""
     rule: str
     """Which parameters are valid, as text."""
     modes: tuple[Mode, ...] = ()
     plane: str
-    """What a block's first plane holds: tags or codes."""
+    """The content of a block's first plane: tags or codes."""
     word_groups: int
     """Groups whose tags or codes share a word of two bytes."""
     unit: str
-    """What the classes count."""
+    """The things that the classes count."""
     unit_lanes: int
     """Lanes of a unit."""
     classes: tuple[CodecClass, ...]
     shares: tuple[tuple[str, range], ...]
     """Named sums of classes for a short table."""
     rounds: bool
-    """Whether values are rounded to nearest; else they are cut towards zero."""
+    """True if values are rounded to nearest; else they are cut towards zero."""
 
     @property
     def counts_lanes(self) -> bool:
-        """Whether the classes count lanes, so that their sum is the length of a block."""
+        """True if the classes count lanes, so that their sum is the length of a block."""
         return self.unit_lanes == 1
 
     @property

@@ -56,7 +56,7 @@ def flow_index(source: int, destination: int, source_port: int, destination_port
 
 
 class Verdict(IntEnum):
-    """What an engine decided about a frame; each has its own counter.
+    """An engine's decision about a frame; each has its own counter.
 
     The first check that holds is the verdict. The common header checks come first, in the order of the values
     from ``BAD`` to ``NO_CHECKSUM``. The exception is ``LONG`` (transmit only), which is also checked directly

@@ -40,7 +40,7 @@ class Parameters(CodecParameters):
 
     @property
     def valid(self) -> bool:
-        """Whether hardware compresses with these numbers: ``1 <= e0 <= t <= 127``, ``t <= b <= 255``."""
+        """True if hardware compresses with these numbers: ``1 <= e0 <= t <= 127``, ``t <= b <= 255``."""
         return 1 <= self.e0 <= self.t <= EXPONENT_BIAS and self.t <= self.b <= 255
 
     @property

@@ -45,7 +45,7 @@ class LaneType:
     code_bytes: tuple[int, ...]
     """Bytes of a group's data, indexed by its code."""
     shim_offset: int
-    """What byte 3 of the shim adds to E0."""
+    """The offset of E0 in byte 3 of the shim."""
 
     @property
     def group_lanes(self) -> int:
@@ -70,7 +70,7 @@ class PlanesParameters(CodecParameters):
 
     @property
     def valid(self) -> bool:
-        """Whether an encoder and a decoder take this number: ``113 <= e0 <= 126``."""
+        """True if an encoder and a decoder take this number: ``113 <= e0 <= 126``."""
         return MIN_K <= EXPONENT_BIAS - self.e0 <= MAX_K
 
     @property

@@ -17,7 +17,7 @@ RAW_TOP = EXPONENT_BIAS + SHIFT_SLOTS - 2
 
 @dataclass(frozen=True)
 class Pattern:
-    """What one pattern sends.
+    """The data that one pattern sends.
 
     ``palette`` are the classes of the 16 slots; a packet has ``least`` to ``least + spread`` lanes, where
     ``spread`` is one less than a power of two.

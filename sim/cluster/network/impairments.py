@@ -38,7 +38,7 @@ class Impairments:
     truncate: str | float = 0.0
     """Share of the frames that are cut at a random byte after the Ethernet header."""
     fcs: bool = False
-    """Whether the receiving MAC detects damage by the frame check sequence and marks the frame bad. Otherwise
+    """True if the receiving MAC detects damage by the frame check sequence and marks the frame bad. Otherwise
     the NIC receives the damaged frame as good.
     """
     tos: int | None = None
@@ -68,7 +68,7 @@ class Impairments:
 
     @property
     def any_fault(self) -> bool:
-        """Whether frames may be changed, lost or reordered, other than by a full queue."""
+        """True if frames may be changed, lost or reordered, other than by a full queue."""
         shares = (self.loss, self.reorder, self.duplicate, self.flip, self.truncate, self.mark)
         return any(shares) or self.tos is not None
 

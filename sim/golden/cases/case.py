@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a case is, and what the cases of both engines and both codecs share."""
+"""The form of a case, and the parts that the cases of both engines and both codecs share."""
 
 from __future__ import annotations
 

@@ -48,12 +48,12 @@ def arriving(rank: int, peer: int) -> Iterator[None]:
 
 
 class MalformedStream(ValueError):
-    """What one rank received from another is no stream of the codec, or has another length."""
+    """One rank received from another a message that is no stream of the codec, or has another length."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What one collective has cost this rank so far: seconds, messages, and what they would be as float32.
+    """The cost of one collective to this rank so far: seconds, messages, and their size as float32.
 
     It is only added to, by the one thread that uses the transport. A message costs three to eight readings of
     a clock, about 50 ns each.

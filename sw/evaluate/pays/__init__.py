@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether compression pays: times of a training step by an alpha-beta-gamma model with codec terms.
+"""Does compression pay? Times of a training step by an alpha-beta-gamma model with codec terms.
 
 `predict` takes a `Scenario` and gives a `Prediction`; ``inceptionn pays`` prints it. The model is that of
 Thakur, Rabenseifner and Gropp (2005), which the INCEPTIONN paper uses in Sec. VIII-D, with packets, codecs,

@@ -70,7 +70,7 @@ class Scenario:
 
     @property
     def returns_raw(self) -> bool:
-        """Whether aggregator or servers send their result raw."""
+        """True if aggregator or servers send their result raw."""
         return self.topology in ("worker-aggregator", "parameter-server") and not self.down
 
     @property

@@ -33,7 +33,7 @@ class Source(NamedTuple):
     network: bool = False
     torch: bool = False
     codec: bool = False
-    """Whether it takes a codec of the user's own."""
+    """True if it takes a codec of the user's own."""
 
 
 SECONDS, HALF, MINUTE, MINUTES = "a few seconds", "half a minute", "a minute", "one to two minutes"

@@ -45,7 +45,7 @@ class Phases:
 
     @property
     def vote(self) -> bool:
-        """Whether this worker's local loss, averaged over ten steps of this phase, is above the limit."""
+        """True if this worker's local loss, averaged over ten steps of this phase, is above the limit."""
         full = len(self._losses) == self._losses.maxlen
         return self.limit is not None and full and sum(self._losses) / len(self._losses) > self.limit
 

@@ -101,7 +101,7 @@ class PartitionSearch:
 
     @property
     def done(self) -> bool:
-        """Whether `partitions` is the result."""
+        """True if `partitions` is the result."""
         return self.model is not None
 
     def add(self, seconds: float) -> None:

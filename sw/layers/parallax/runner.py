@@ -154,7 +154,7 @@ class Runner:
 
     @property
     def settled(self) -> bool:
-        """Whether alphas and partitions are known."""
+        """True if alphas and partitions are known."""
         return self._tuning.settled
 
     def run(self, batch: Any) -> float:

@@ -68,9 +68,9 @@ class Node:
         is_worker = self.rank in self.workers
         self._closing = not is_worker
         self._done = not is_worker
-        """Whether this rank's worker has told the servers that it is done."""
+        """True if this rank's worker has told the servers that it is done."""
         self._bye = serving is None
-        """Whether this rank's server has told the workers that it has ended."""
+        """True if this rank's server has told the workers that it has ended."""
         self._open = set(self.servers if is_worker else ())
         """Servers that have not sent `BYE`."""
         self._limits = Limits(transport, serving)

@@ -186,7 +186,7 @@ class Serving:
 
     @property
     def finished(self) -> bool:
-        """Whether all workers are done."""
+        """True if all workers are done."""
         return len(self.done) == len(self._ranks)
 
 

@@ -117,7 +117,7 @@ class SSDSGD:
 
     @property
     def delayed(self) -> bool:
-        """Whether the warm-up is over."""
+        """True if the warm-up is over."""
         return self._step >= self._begin
 
     def step(self, gradients: Mapping[str, Floats]) -> Parameters:

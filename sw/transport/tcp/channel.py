@@ -74,7 +74,7 @@ class Channel:
 
     @property
     def busy(self) -> bool:
-        """Whether sends or receives are queued."""
+        """True if sends or receives are queued."""
         return bool(self.sends or self.receives)
 
     def post_send(self, transfer: Transfer) -> None:

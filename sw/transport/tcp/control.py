@@ -77,7 +77,7 @@ class Control:
         coming, whatever it asks meanwhile, so that a rank that never reads costs no memory.
         """
         self._moved = False
-        """Whether an exchange has advanced in this `pump`."""
+        """True if an exchange has advanced in this `pump`."""
         for peer, line in lines.items():
             line.sock.setblocking(False)
             for level, option, value in _VANISHED:

@@ -115,7 +115,7 @@ class Line:
 
     @property
     def pending(self) -> bool:
-        """Whether there are bytes that the kernel has not accepted yet."""
+        """True if there are bytes that the kernel has not accepted yet."""
         return bool(self._out)
 
     def send(self, value: Any) -> None:

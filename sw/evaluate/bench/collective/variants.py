@@ -71,7 +71,7 @@ class Variant(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether the first rank has no values of its own."""
+        """True if the first rank has no values of its own."""
         return self.algorithm == _APART
 
     def settings(self, bound: float) -> Arguments:

@@ -193,7 +193,7 @@ class System:
     settle: int = 2
     cycle: int = 1
     adaptive: bool = False
-    """Whether its traffic changes during a training: then the mean over the whole training counts."""
+    """True if its traffic changes during a training: then the mean over the whole training counts."""
 
 
 SYSTEMS = {

@@ -21,13 +21,13 @@ class Handle(Generic[Result]):
     def __init__(self, what: str, servers: Iterable[int], result: Result, timeout: float) -> None:
         self._what, self._left, self._result, self._timeout = what, set(servers), result, timeout
         self.overdue = False
-        """Whether the worker has waited too long. Its node then ends the group and names the late ranks."""
+        """True if the worker has waited too long. Its node then ends the group and names the late ranks."""
         self._complete = threading.Event()
         self._error: Exception | None = None
 
     @property
     def done(self) -> bool:
-        """Whether `wait` returns or raises at once."""
+        """True if `wait` returns or raises at once."""
         return self._complete.is_set()
 
     def wait(self, timeout: float | None = None) -> Result:

@@ -17,7 +17,7 @@ Deliver = Callable[[int, Envelope, "Data | None"], bool]
 
 
 class MalformedMessage(ValueError):
-    """What one rank received from another is no message that a healthy rank sends. The text names both."""
+    """One rank received from another a message that no healthy rank sends. The text names both."""
 
 
 class _Listener:
@@ -55,7 +55,7 @@ class Links:
 
     @property
     def busy(self) -> bool:
-        """Whether a send or a receive is in flight."""
+        """True if a send or a receive is in flight."""
         return bool(self._sending or self._listening)
 
     def send(
