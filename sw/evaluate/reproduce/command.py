@@ -138,7 +138,7 @@ def everything(
     network: WithNetwork = True,
     json_file: JsonFile = None,
 ) -> None:
-    """All artefacts in sequence; if one fails, the others still run, and the exit status is 1."""
+    """Make all artefacts in sequence; if one fails, the others still run, and the exit status is 1."""
     chosen = report.choices(only, tuple(ARTEFACTS), "--only")
     settings = _prepared(out, seed, quick, torch, network, json_file)
     console, facts = Console(json_file=json_file), environment(seed)

@@ -74,7 +74,7 @@ def allreduce(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """All-reduce between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
+    """Time all-reduces between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
 
     About six minutes, with --quick one.
 

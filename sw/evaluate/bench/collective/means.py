@@ -70,7 +70,7 @@ def means(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Error of compressed means, with and without error feedback, by ranks; accuracy of trainings.
+    """Measure the error of compressed means by ranks, with and without error feedback; accuracy of trainings.
 
     About five minutes, with --quick some seconds.
 

@@ -83,7 +83,9 @@ def pays(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Predicted and measured times of all-reduces between shaped hosts. Needs root; about three minutes.
+    """Compare predicted and measured times of all-reduces between shaped hosts. Needs root.
+
+    About three minutes.
 
     The model gets the rates of the links, ratios from a sample of the values, and the machine's rates: codec,
     sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.

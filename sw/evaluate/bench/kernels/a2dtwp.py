@@ -37,7 +37,9 @@ def a2dtwp(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """Bitpack and bitunpack on every path, one thread, against memcpy of the same weights. Half a minute.
+    """Measure bitpack and bitunpack on every path, one thread, against memcpy of the same weights.
+
+    Half a minute.
 
     With torch and a GPU, also copies from pinned memory to the device: raw, and packed here and unpacked
     there (always in wall-clock time). Rates in GB/s of fp32.

@@ -107,7 +107,7 @@ def codec(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Both codecs against memcpy and other compressors, on the same data in the same run.
+    """Measure both codecs against memcpy and other compressors, on the same data in the same run.
 
     Runs every path that this processor supports, with one thread and with two, and names those that
     "auto", the default, takes for each operation; then both codecs at other bounds, on a sample of the

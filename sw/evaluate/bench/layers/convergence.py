@@ -68,7 +68,7 @@ def convergence(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Loss and accuracy of training runs whose gradients go through a ring all-reduce of each kind.
+    """Measure loss and accuracy of training runs whose gradients go through each kind of ring all-reduce.
 
     About ten minutes, with --quick one.
 

@@ -65,7 +65,7 @@ def gradiveq(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """GradiVeQ against raw and 4-bit QSGD: all-reduce times and their parts, bytes and accuracy of training.
+    """Compare GradiVeQ with raw and 4-bit QSGD: times and their parts, bytes and accuracy of training.
 
     About eight minutes, with --quick one.
 

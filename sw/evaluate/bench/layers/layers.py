@@ -68,7 +68,7 @@ def layers(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Bytes per step, iteration time and final accuracy of each training system. Needs root.
+    """Measure bytes per step, iteration time and final accuracy of each training system. Needs root.
 
     About fifteen minutes, with --quick three.
 

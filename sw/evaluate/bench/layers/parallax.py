@@ -53,7 +53,7 @@ def parallax(
     csv_file: CsvFile = None,
     plot: PlotFile = None,
 ) -> None:
-    """Training with sparse gradients between hosts with rate-limited links: Parallax and its alternatives.
+    """Time training with sparse gradients over rate-limited links, by Parallax and its alternatives.
 
     About three minutes, with --quick one.
 

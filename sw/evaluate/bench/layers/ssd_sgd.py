@@ -51,7 +51,7 @@ def ssd_sgd(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """SSD-SGD against SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
+    """Compare SSD-SGD with SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
 
     About five minutes, with --quick one.
 

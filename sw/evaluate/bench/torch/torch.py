@@ -56,8 +56,7 @@ def torch(
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
-    """PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's hook and
-    backend.
+    """Measure PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's.
 
     About half an hour, with --quick two minutes.
 
