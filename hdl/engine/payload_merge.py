@@ -111,7 +111,7 @@ class PayloadMerge(wiring.Component):
             leftover=Cat(Mux(later[i], word, 0) for i, word in enumerate(words)),
         )
 
-        # Stage 3: join with what is left of the burst before.
+        # Stage 3: join with the rest of the previous burst.
         carry = Signal(8 * width, reset_less=True)
         with m.If(p.go):
             m.d.sync += carry.eq(p.leftover)

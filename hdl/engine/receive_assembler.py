@@ -63,8 +63,8 @@ class ReceiveAssembler(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         # The register between the two steps keeps either from waiting, in one cycle, for all that a frame
         # needs. How a restored frame ended (`tails`) bypasses it. With 8 lanes at most one tail waits: it
-        # comes with the frame's second part at the earliest, which the register accepts only when the frame
-        # before has left. With 16 lanes it may come with the first: one waits, and one for the part before.
+        # arrives with the frame's second part at the earliest, which the register accepts only once the
+        # previous frame has left. With 16 lanes it may arrive with the first, so two may wait.
         m = Module()
         m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
         m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes), in_ram={"header"})

@@ -125,7 +125,7 @@ class PhyMonitor(wiring.Component):
         value = self.values.payload
         with m.If((state == _State.ANSWER) & self.values.valid):
             with m.If((register == _STATUS) & (value.all() | ~value.any())):
-                # Nobody answers.
+                # No PHY answers.
                 m.d.sync += [self.managed.eq(0), linked.eq(0), phy.eq(phy + 1), place.eq(0)]
                 m.d.sync += state.eq(_State.PAUSE)
             with m.Elif(register == _STATUS):

@@ -36,7 +36,7 @@ _TREES = ("legs", "upper")
 _GROUPS = (*_TREES, "algorithm", "group_size")
 _MOST_DIMENSIONS = 32
 _MOST_VALUES = 1 << 48
-"""Of an array that another rank describes: more than any host has."""
+"""Limit on the values of an array that another rank describes: more than any host has."""
 
 
 # The parameters of mpi4py's methods.

@@ -21,9 +21,9 @@ Lanes = NDArray[np.float32]
 class LeftOut:
     """The parameters of a module that travel raw. ``names`` are theirs, sorted.
 
-    A pattern, as in the shell (``*``, ``?``, ``[...]``), is that of a parameter's name, or of a module's,
-    which stands for all parameters in it. Names are those of ``module.named_parameters()``. Raises
-    ``TypeError`` for patterns that are no sequence of text, and ``ValueError`` for one that matches nothing.
+    A pattern, as in the shell (``*``, ``?``, ``[...]``), matches the name of a parameter, or of a module with
+    all its parameters. Names are those of ``module.named_parameters()``. Raises ``TypeError`` for patterns
+    that are no sequence of text, and ``ValueError`` for one that matches nothing.
     """
 
     def __init__(self, module: torch.nn.Module | None, patterns: Sequence[str]) -> None:
@@ -95,6 +95,6 @@ class Places:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Tell whether a pattern is that of a parameter or of a module around it."""
+    """Tell whether a pattern matches a parameter's name, or that of a module around it."""
     words = name.split(".")
     return any(fnmatchcase(".".join(words[:count]), pattern) for count in range(1, len(words) + 1))

@@ -226,7 +226,7 @@ class CNN(Model):
 
     @staticmethod
     def _outputs(patches: Floats, n: int, h: int, w: int, channels: int) -> Floats:
-        """Return the output of the layer before.
+        """Return the output of the previous layer.
 
         It is the centres of the patches, float32[n, channels, h, w].
         """
