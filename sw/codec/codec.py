@@ -380,9 +380,14 @@ class Codec:
 
         The paper's codec truncates by magnitude and has no lattice: its result is that of `scaled`.
         """
-        if self.codec not in _LATTICES:
+        if not self.sums_exactly:
             return self.scaled(exponent)
         return ScaledCodec(self._on_lattice, exponent)
+
+    @property
+    def sums_exactly(self) -> bool:
+        """Whether sums with `summing` are the same in every order."""
+        return self.codec in _LATTICES
 
     @cached_property
     def _on_lattice(self) -> Codec:

@@ -23,7 +23,7 @@ from .settings import Path, Scale
 from .values.stream_codec import StreamCodec, codec_text
 from .values.wire_form import MalformedStream
 
-_VERSION = 1
+_VERSION = 2
 """The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """The range of a rank's largest exponent."""

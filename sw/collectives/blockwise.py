@@ -88,6 +88,7 @@ def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, se
             ring(form, range(t.size), source, lanes, _one_each(blocks, t.size), reduce_scatter_steps(t.size))
         else:
             hierarchical_reduce_scatter(form, settings.group(t.size), source, lanes, blocks)
+        call.settle_sum(lanes[buffers.own])
         call.unscale(lanes[buffers.own], call.exponents[0])
 
     run(

@@ -19,7 +19,7 @@ from .ledger import ledger_of
 from .settings import ALGORITHMS, Op, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
-from .values.wire_form import WireForm, wire_form
+from .values.wire_form import Tagged, WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 B = TypeVar("B", bound=Buffers)
@@ -43,7 +43,7 @@ class Collective:
 @dataclass(frozen=True)
 class Call:
     """A call on which all ranks have agreed. ``exponents`` holds the exponent of each rank's scale. It is 0
-    where the codec scales.
+    where the codec scales. ``exact``: own values are on the codec's lattice, or come there as they are sent.
     """
 
     settings: Settings
@@ -51,11 +51,20 @@ class Call:
     source: Lanes
     lanes: Lanes
     exponents: list[int]
+    exact: bool = False
 
     @property
     def transport(self) -> Transport:
         """The ranks."""
         return self.form.transport
+
+    def settle_sum(self, lanes: Lanes) -> None:
+        """Give complete sums that pass no other compression the one NaN of exact sums.
+
+        Codecs do so as they add; sums of floats, which NICs carry, keep a rank's NaN.
+        """
+        if self.exact and isinstance(self.form, Tagged):
+            self.form.settle(lanes)
 
     def unscale(self, lanes: Lanes, exponent: int = 0, terms: int | None = None) -> None:
         """Divide complete lanes by ``2**exponent``, and those of a mean by ``terms`` (default: the ranks).
@@ -127,20 +136,29 @@ def run(
             f"the {collective.name}", codec, own, exponent,
             auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
         )  # fmt: skip
+    summing = None
+    if collective.summed and path != "off" and isinstance(codec, Codec):
+        summing = codec.summing(exponent)
+    exact = summing is not None and codec.sums_exactly
     coding = perf_counter()
     if feedback is not None:
         memory, name = feedback
-        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
+        coder, shift = (codec, exponent) if summing is None else (summing, 0)
+        own = memory.kept(own, name, coder, shift, lanes[loaded.own])
         source = lanes
+    elif exact and collective.contributes and size > 1 and settings.quantises_first(path):
+        own, source = summing.lossy(own, lanes[loaded.own]), lanes
     coding = perf_counter() - coding
-    if collective.summed and path == "software" and isinstance(codec, Codec):
-        codec, exponents = codec.scaled(exponents[rank]), [0] * size
+    if summing is not None and path == "software":
+        codec, exponents = summing, [0] * size
+    elif exact:
+        codec = codec.summing()
     if exponents[rank] and collective.contributes:
         np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
         source = lanes
     form = wire_form(transport, path, codec)
     with moving_data(transport):
-        move(Call(settings, form, source, lanes, exponents), buffers)
+        move(Call(settings, form, source, lanes, exponents, exact), buffers)
     buffers.store(lanes)
     form.spent.codec += coding
     ledger_of(transport).add(

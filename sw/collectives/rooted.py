@@ -77,6 +77,7 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
         ring(form, range(t.size), call.source, lanes, parts, reduce_scatter_steps(t.size))
         gather_to(form, root, lanes, parts)
         if t.rank == root:
+            call.settle_sum(lanes)
             call.unscale(lanes, call.exponents[0])
 
     run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root)

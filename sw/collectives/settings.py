@@ -116,6 +116,18 @@ class Settings:
         """The compressed legs. The default is "up" for the paper's baseline, and "both" otherwise."""
         return self.legs or ("up" if self.algorithm == "paper_baseline" else "both")
 
+    def quantises_first(self, path: Path) -> bool:
+        """Return whether exact sums need a rank's own values quantised before all else.
+
+        The software's codec quantises them as it sends or adds them. NICs do not add, and a group of one rank
+        leaves them as they are, to be added on an aggregator's raw leg. Trees with raw legs to the aggregator
+        add the values themselves.
+        """
+        raw_up = self.compressed_legs in ("down", "none")
+        if self.algorithm == "hierarchical" and self.upper == "aggregator" and raw_up:
+            return True
+        return path == "nic" and (self.algorithm in RING_ALGORITHMS or not raw_up)
+
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)

@@ -198,14 +198,18 @@ class Tagged(Raw):
     """Lanes as floats on marked connections, which the NICs compress and restore.
 
     A NIC may send any packet raw. So values that must be equal everywhere are settled before they are sent.
+    ``codec`` makes the values that NICs keep as they are: theirs, or its `Codec.summing`.
     """
 
     tagged = True
 
+    def __init__(self, transport: Transport, codec: StreamCodec) -> None:
+        super().__init__(transport)
+        self.codec = codec
+
     def settle(self, lanes: Lanes) -> None:
-        assert self.transport.nic_codec is not None
         start = perf_counter()
-        self.transport.nic_codec.lossy(lanes, out=lanes)
+        self.codec.lossy(lanes, out=lanes)
         self.spent.codec += perf_counter() - start
 
 
@@ -328,5 +332,5 @@ class Compressed(WireForm):
 def wire_form(transport: Transport, path: str, codec: StreamCodec) -> WireForm:
     """Return the form of a path: `Tagged` for "nic", `Raw` for "off", `Compressed` for "software"."""
     if path == "nic":
-        return Tagged(transport)
+        return Tagged(transport, codec)
     return Raw(transport) if path == "off" else Compressed(transport, codec)
