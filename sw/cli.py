@@ -108,6 +108,7 @@ COMMANDS = {
             "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
             "means": _bench("collective.means", "The error of means by ranks, and what feedback does."),
+            "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
             "a2dtwp": _bench("kernels.a2dtwp", "Weight packing against memcpy; GPU copies."),

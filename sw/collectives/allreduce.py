@@ -97,10 +97,12 @@ def allreduce_comp(
         otherwise.
 
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
-    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum. A
-    mean is that sum, divided at every rank after the last compression: its error is at most ``b``. A
-    ``RuntimeWarning`` is issued once per communicator if half or more of the energy of a rank's values
-    becomes zero, or all but a few outliers. The first call is examined for that, and one of 17 after it.
+    compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum.
+    With ``planes`` it is exact once each rank's own values are quantised, and the same in every order and
+    algorithm (`Codec.summing`; an aggregator's raw leg up is the exception). A mean is that sum, divided at
+    every rank after the last compression: its error is at most ``b``. A ``RuntimeWarning`` is issued once per
+    communicator if half or more of the energy of a rank's values becomes zero, or all but a few outliers. The
+    first call is examined for that, and one of 17 after it.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
@@ -149,7 +151,8 @@ def _move(call: Call, place: Place | None) -> None:
     elif place is not None:
         if settings.algorithm == "paper_baseline":
             terms = tree_levels(size, settings.group_size)[-1]
-        aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block))
+        finish = None if down is form else call.settle_sum
+        aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), finish)
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)
         ring(form, range(size), source, lanes, parts, all_reduce_steps(size))

@@ -42,7 +42,8 @@ def reduce_scatter_comp(
     lengths of the blocks, equal at all ranks; 0 is allowed. By default all are as long as ``recvbuf``.
 
     The other arguments, types and errors are those of `allreduce_comp`. The result passes ``size - 1``
-    compressions and is not compressed itself, so its error is at most ``size - 1`` times the bound.
+    compressions and is not compressed itself, so its error is at most ``size - 1`` times the bound. (With
+    ``planes``, where own values are quantised and sums are exact, it is ``size`` times the bound.)
 
     It needs memory for an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) /
     size`` of the values.

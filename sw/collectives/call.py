@@ -143,8 +143,7 @@ def run(
     coding = perf_counter()
     if feedback is not None:
         memory, name = feedback
-        coder, shift = (codec, exponent) if summing is None else (summing, 0)
-        own = memory.kept(own, name, coder, shift, lanes[loaded.own])
+        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
         source = lanes
     elif exact and collective.contributes and size > 1 and settings.quantises_first(path):
         own, source = summing.lossy(own, lanes[loaded.own]), lanes

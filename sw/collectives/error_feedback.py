@@ -26,8 +26,11 @@ class ErrorFeedback:
     """This rank's residuals, one per tensor.
 
     `allreduce_comp(..., feedback=(feedback, name))` applies it automatically. Alternatively, call it on a
-    gradient before every all-reduce and send the result, which the codec does not change again. Errors of a
-    ring's later compressions, those of partial sums, are not fed back.
+    gradient before every all-reduce and send the result, which the codec does not change again.
+
+    With ``planes`` the residuals of all ranks are all that the sums lack, but for the rounding of fp32: later
+    compressions keep partial sums as they are (`Codec.summing`). With other codecs the errors of a ring's
+    later compressions are not fed back.
 
     Parameters
     ----------
@@ -103,7 +106,7 @@ class ErrorFeedback:
         ``wanted`` becomes the residual's memory. ``out`` is other memory of its shape, for the result.
         """
         if isinstance(codec, Codec):
-            kept = codec.lossy(wanted, out, scale=exponent)
+            kept = codec.summing(exponent).lossy(wanted, out)
         elif exponent:
             factor = np.float32(2.0**exponent)
             kept = codec.lossy(wanted * factor, out)

@@ -126,6 +126,7 @@ class LostEnergy:
         return sampled
 
 
+@np.errstate(invalid="ignore")  # signalling NaNs are no news
 def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
     """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size)."""
     flat = values.reshape(-1)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench exact``: sums with planes have the same bits, whatever adds them in whatever order."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ....codec import Codec, active_path, available_paths, force_path
+from ....collectives import MEAN, SUM, Op, Scale, allreduce_comp, reduce_comp, reduce_scatter_comp
+from ....commands import report
+from ....commands.console import JsonFile, Table
+from ....transport import Transport, loopback
+from ..common.threads import in_threads
+
+Floats = NDArray[np.float32]
+Settings = dict[str, Any]
+KINDS = ("gradients", "bfloat16", "ties", "large", "special")
+"""Normal values of several sizes, those that came from bfloat16, half steps, raw lanes on and off the
+lattice, and subnormal and infinite values and NaNs among all these."""
+EXACT = 1 << 24
+_SPECIAL = np.array([1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFABCDEF], np.uint32)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The values of some ranks, ``float32[ranks, count]``, and what they agree on."""
+
+    kind: str
+    values: Floats
+    codec: Codec
+    scale: Scale
+    op: Op
+
+
+def a_case(source: Generator) -> Case:
+    """Draw a case whose sums are exact: the magnitudes of a lane add up to at most `EXACT` steps."""
+    kind, k = str(source.choice(KINDS)), int(source.choice((1, 6, 8, 10, 12, 14)))
+    ranks, count = int(source.integers(2, 9)), int(source.choice((1, 7, 40, 333, 2048, 2500)))
+    most = EXACT * 2.0 ** (1 - k) / ranks - 1
+    scale: Scale = (None, 3, "auto")[int(source.integers(3))]
+    x = source.standard_normal((ranks, count)) * 2.0 ** source.integers(-k - 2, 1, (1, count))
+    if kind == "ties":
+        x = np.round(x * 2.0 ** (k + 1)) * 2.0 ** -(k + 1)
+    if kind in ("large", "special"):
+        x *= 2.0 ** source.integers(0, 20, (1, count))
+    x = np.clip(x, -most, most)
+    if scale == 3:
+        x /= 8
+    values = x.astype(np.float32)
+    if kind == "bfloat16":
+        values.view(np.uint32)[:] &= 0xFFFF0000
+    if kind == "special":
+        places = source.random(values.shape) < 0.02
+        values.view(np.uint32)[places] = source.choice(_SPECIAL, int(places.sum()))
+    return Case(
+        kind, values, Codec(2.0**-k, "planes", threads=1), scale, (SUM, MEAN)[int(source.integers(2))]
+    )
+
+
+def _all_reduce(t: Transport, x: Floats, op: Op, settings: Settings) -> Floats:
+    y = np.empty_like(x)
+    allreduce_comp(t, x, y, op, **settings)
+    return y
+
+
+def _reduce(t: Transport, x: Floats, op: Op, settings: Settings) -> Floats:
+    y, root = np.empty_like(x), t.size // 2
+    reduce_comp(t, x, y, op, root=root, **settings)
+    return y if t.rank == root else y[:0]
+
+
+def _reduce_scatter(t: Transport, x: Floats, op: Op, settings: Settings) -> Floats:
+    blocks = np.array_split(np.arange(x.size), t.size)
+    y = np.empty(blocks[t.rank].size, np.float32)
+    reduce_scatter_comp(t, x, y, op, counts=[block.size for block in blocks], **settings)
+    return y
+
+
+Collective = Callable[[Transport, Floats, Op, Settings], Floats]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A collective with some settings, whose ranks' results are whole sums, or one in parts."""
+
+    name: str
+    collective: Collective
+    whole: bool
+    settings: Settings
+
+
+def ways(source: Generator, ranks: int) -> Iterator[Way]:
+    """Yield every way of a sum, with group and sub-block sizes drawn at random."""
+
+    def drawn() -> Settings:
+        return {"sub_block": int(source.choice((64, 2048, 1 << 20)))}
+
+    groups = {"algorithm": "hierarchical", "group_size": int(source.integers(1, ranks + 1))}
+    legs = str(source.choice(("both", "up", "down", "none")))
+    for path in ("software", "nic"):
+        yield Way(f"ring, {path}", _all_reduce, True, {"path": path, **drawn()})
+        yield Way(f"hierarchical, {path}", _all_reduce, True, {"path": path, **groups, **drawn()})
+        aggregator = {"upper": "aggregator", "legs": legs}
+        yield Way(
+            f"hierarchical, aggregator, {path}", _all_reduce, True,
+            {"path": path, **groups, **aggregator, **drawn()},
+        )  # fmt: skip
+        up = {"algorithm": "worker_aggregator", "legs": str(source.choice(("both", "up")))}
+        yield Way(f"worker aggregator, {path}", _all_reduce, True, {"path": path, **up, **drawn()})
+        yield Way(f"reduce, {path}", _reduce, False, {"path": path, **drawn()})
+        yield Way(f"reduce-scatter, {path}", _reduce_scatter, False, {"path": path, **drawn()})
+        yield Way(
+            f"reduce-scatter, hierarchical, {path}", _reduce_scatter, False,
+            {"path": path, **groups, **drawn()},
+        )  # fmt: skip
+
+
+def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0) -> Floats:
+    """The sum that the ranks get, who hold the values in an ``order``; raises if they differ."""
+    settings = {"codec": case.codec, "scale": case.scale, **way.settings}
+    nics = case.codec if way.settings["path"] == "nic" else None
+    transports = loopback(len(order), nic_codec=nics, seed=seed)
+    calls = [
+        lambda t=t, x=case.values[place]: way.collective(t, x, case.op, settings)
+        for t, place in zip(transports, order, strict=True)
+    ]
+    found = in_threads(calls)  # type: ignore[arg-type]
+    if not way.whole:
+        return np.concatenate(found)
+    if len({one.tobytes() for one in found}) > 1:  # type: ignore[attr-defined]
+        raise AssertionError(f"{way.name}: the ranks' results differ")
+    return found[0]  # type: ignore[return-value]
+
+
+@contextmanager
+def codec_path(path: str) -> Iterator[None]:
+    """Use a path of the codec for a while."""
+    before = active_path()
+    force_path(path)
+    try:
+        yield
+    finally:
+        force_path(before)
+
+
+def compare(source: Generator, each: int) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """Draw a case, sum it in ``each`` ways of those there are, and return the first one's bits.
+
+    Also returns, by way and by path of the codec, how many sums there were and how many had other bits.
+    """
+    case, paths = a_case(source), available_paths()
+    ranks = len(case.values)
+    every = list(ways(source, ranks))
+    first: bytes | None = None
+    counts: dict[str, tuple[int, int]] = {}
+    for way in (every[place] for place in source.permutation(len(every))[:each]):
+        path = str(source.choice(paths))
+        with codec_path(path):
+            found = result(case, way, source.permutation(ranks), int(source.integers(1 << 30))).tobytes()
+        first = found if first is None else first
+        for name in (way.name, f"path {path}"):
+            sums, others = counts.get(name, (0, 0))
+            counts[name] = sums + 1, others + (found != first)
+    assert first is not None
+    return first, counts
+
+
+def exact(
+    cases: Annotated[
+        int, typer.Option(min=1, max=10**7, help="Random sets of values of 2 to 8 ranks.")
+    ] = 2000,
+    each: Annotated[int, typer.Option(min=2, max=14, help="Ways of summing each of them.")] = 6,
+    seed: report.Seed = 1,
+    quick: Annotated[bool, report.quick(cases=100)] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Sum random values in different ways and compare the bits; exit status 1 if some differ.
+
+    Values are of all kinds: normal, from bfloat16, halfway between steps, large, subnormal, infinite and
+    NaNs; bounds 2**-1 to 2**-14; with scale "auto", fixed and none; sums and means. Ways: rings, groups,
+    aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw at
+    random; sizes of groups and sub-blocks; who holds which values; every path of the codec. The hash is that
+    of all sums. 2000 cases take two minutes, with --quick some seconds.
+    """
+    out = report.Report(seed, json_file)
+    digest = blake2b(digest_size=16)
+    total: dict[str, list[int]] = {}
+    for number in range(cases):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a large bound may lose everything
+            bits, counts = compare(np.random.default_rng((seed, number)), each)
+        digest.update(bits)
+        for name, found in counts.items():
+            total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), found, strict=True)]
+    out.show_conditions(f"{cases} cases, {each} ways of summing each")
+    table = Table("Exact sums", "", "sums", "with other bits")
+    for name, (sums, others) in sorted(total.items()):
+        table.add_row(name, str(sums), str(others))
+    out.show([table, f"hash of all sums: {digest.hexdigest()}"])
+    rows = [{"way": name, "sums": sums, "others": others} for name, (sums, others) in sorted(total.items())]
+    facts = {"bench": "exact", "cases": cases, "each": each, "hash": digest.hexdigest()}
+    out.write({**facts, "rows": rows}, rows)
+    if any(others for _, others in total.values()):
+        raise typer.Exit(1)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sums with planes are exact: the golden model's bits from every collective, in every order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp
+from inceptionn.collectives.agreement import common_scale, largest_exponent
+from inceptionn.evaluate.bench.collective.exact import Case, a_case, codec_path, compare, result, ways
+from inceptionn.sim import golden
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+PLANES = Codec(codec="planes")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered in add:RuntimeWarning"),  # infinities
+]
+
+
+def expected(case: Case) -> bytes:
+    """The golden model's sum, or the mean from it."""
+    ranks, scale = len(case.values), case.scale or 0
+    if scale == "auto":
+        scale = common_scale("auto", [largest_exponent(x, case.codec) for x in case.values], ranks)
+    total = golden.lattice.total(list(case.values), case.codec.error_bound, scale)
+    return (total * np.float32(1 / ranks) if case.op is MEAN else total).tobytes()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_way_gives_the_golden_sum(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    case = a_case(source)
+    for way in ways(source, len(case.values)):
+        order = source.permutation(len(case.values))
+        assert result(case, way, order, seed).tobytes() == expected(case), way
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_cases(first: int) -> None:
+    """``inceptionn bench exact`` in small."""
+    for number in range(first, 40 if first == 0 else 1500):
+        _, counts = compare(np.random.default_rng((3, number)), 4)
+        assert not any(others for _, others in counts.values()), (number, counts)
+
+
+@pytest.mark.parametrize(("ranks", "group_size"), [(5, None), (7, 2)])
+def test_trees_whose_aggregators_have_no_values(threads: Group, ranks: int, group_size: int | None) -> None:
+    """The sum of four workers, below one aggregator or below two, whose own arrays do not count."""
+    x = np.random.default_rng(2).normal(size=(4, 500)).astype(np.float32)
+    aggregators = np.full((ranks - 4, 500), np.nan, np.float32)
+    tree = {"algorithm": "paper_baseline", "legs": "both", "group_size": group_size}
+    for shift in range(3):
+        held = np.concatenate((aggregators, np.roll(x, shift, axis=0)))
+
+        def run(t: Transport, held: np.ndarray = held) -> bytes:
+            y = np.empty(500, np.float32)
+            allreduce_comp(t, held[t.rank], y, codec=PLANES, scale=4, **tree)
+            return y.tobytes()
+
+        assert set(threads(ranks, run)) == {golden.lattice.total(list(x), 2.0**-10, 4).tobytes()}
+
+
+def test_values_themselves_depend_on_order(threads: Group) -> None:
+    """What is exact with planes is not so without: the other codec, and none."""
+    x = np.random.default_rng(4).normal(size=(5, 3000)).astype(np.float32)
+    for settings in ({"path": "off"}, {"codec": Codec()}):
+        found = set()
+        for shift in range(3):
+
+            def run(t: Transport, shift: int = shift, settings: Any = settings) -> bytes:
+                y = np.empty(3000, np.float32)
+                allreduce_comp(t, x[(t.rank + shift) % 5], y, SUM, **settings)
+                return y.tobytes()
+
+            found |= set(threads(5, run))
+        assert len(found) > 1, settings
+
+
+def test_large_values_keep_to_the_bound(threads: Group) -> None:
+    """Values from 16 on, which planes alone keep, come onto the lattice in a sum: within half a step each."""
+    x = np.random.default_rng(5).normal(scale=100, size=(4, 2000)).astype(np.float32)
+
+    def run(t: Transport) -> np.ndarray:
+        y = np.empty(2000, np.float32)
+        allreduce_comp(t, x[t.rank], y, codec=PLANES, scale=None)
+        return y
+
+    error = np.abs(threads(4, run)[0] - x.astype(np.float64).sum(axis=0))
+    assert 2.0**-10 < error.max() <= 4 * 2.0**-10
+
+
+def test_feedback_knows_all_that_is_lost(threads: Group) -> None:
+    """What the ranks' residuals hold is what the sum lacks, large values and all, to fp32's rounding."""
+    x = (np.random.default_rng(6).standard_t(2, (4, 6, 1500)) * 1e-2).astype(np.float32)
+
+    def run(t: Transport) -> tuple[np.ndarray, np.ndarray]:
+        feedback, total = ErrorFeedback(PLANES), np.zeros(1500)
+        y = np.empty(1500, np.float32)
+        for gradient in x[t.rank]:
+            allreduce_comp(t, gradient, y, codec=PLANES, feedback=(feedback, "w"))
+            total += y
+        return total, feedback.residual("w")
+
+    found = threads(4, run)
+    wanted = x.astype(np.float64).sum(axis=(0, 1))
+    residuals = sum(residual.astype(np.float64) for _, residual in found)
+    lost = np.square(wanted - found[0][0]).sum()
+    unexplained = np.square(wanted - found[0][0] - residuals).sum()
+    assert lost > 1e-6 * np.square(wanted).sum()
+    assert unexplained < 1e-7 * lost
+
+
+def test_paths_of_the_codec(threads: Group) -> None:
+    case = a_case(np.random.default_rng(8))
+    ring = next(iter(ways(np.random.default_rng(8), len(case.values))))
+    for path in ("scalar", "numpy"):
+        with codec_path(path):
+            assert result(case, ring, np.arange(len(case.values))).tobytes() == expected(case)
