@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
-from .call import Call, Collective, run
-from .error_feedback import ErrorFeedback
+from .call import Call, Collective, Feedback, run
 from .requests import Plan, blocking, nonblocking, plan
 from .settings import Algorithm, Dtype, Legs, Op, Path, Scale, Settings, Upper
 from .values.buffers import Buffers
@@ -22,8 +20,6 @@ from .values.stream_codec import StreamCodec
 from .values.wire_form import Raw
 
 SUM, MEAN = Op.SUM, Op.MEAN
-
-Feedback = tuple[ErrorFeedback, Hashable] | None
 
 
 @blocking

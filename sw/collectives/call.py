@@ -16,12 +16,14 @@ from ..transport import Transport
 from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
 from .error_feedback import ErrorFeedback
 from .ledger import ledger_of
-from .settings import ALGORITHMS, Op, Scale, Settings
+from .settings import ALGORITHMS, Op, Path, Scale, Settings
 from .values.buffers import Buffers
 from .values.lost_energy import watch
+from .values.stream_codec import StreamCodec
 from .values.wire_form import Tagged, WireForm, wire_form
 
 Lanes = NDArray[np.float32]
+Feedback = tuple[ErrorFeedback, Hashable] | None
 B = TypeVar("B", bound=Buffers)
 
 
@@ -86,7 +88,7 @@ def run(
     settings: Settings,
     buffers_of: Callable[[], B],
     move: Callable[[Call, B], None],
-    feedback: tuple[ErrorFeedback, Hashable] | None = None,
+    feedback: Feedback = None,
     **terms: Any,
 ) -> None:
     """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store and count its result.
@@ -136,22 +138,15 @@ def run(
             f"the {collective.name}", codec, own, exponent,
             auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
         )  # fmt: skip
-    summing = None
-    if collective.summed and path != "off" and isinstance(codec, Codec):
-        summing = codec.summing(exponent)
-    exact = summing is not None and codec.sums_exactly
+    sums = collective.summed and path != "off"
+    exact = sums and isinstance(codec, Codec) and codec.sums_exactly
+    first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
     coding = perf_counter()
-    if feedback is not None:
-        memory, name = feedback
-        own = memory.kept(own, name, codec, exponent, lanes[loaded.own])
-        source = lanes
-    elif exact and collective.contributes and size > 1 and settings.quantises_first(path):
-        own, source = summing.lossy(own, lanes[loaded.own]), lanes
+    if feedback is not None or first:
+        own, source = _quantised(own, lanes[loaded.own], codec, exponent, feedback), lanes
     coding = perf_counter() - coding
-    if summing is not None and path == "software":
-        codec, exponents = summing, [0] * size
-    elif exact:
-        codec = codec.summing()
+    if sums:
+        codec, exponents = _summing(codec, path, exponents)
     if exponents[rank] and collective.contributes:
         np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
         source = lanes
@@ -165,3 +160,21 @@ def run(
         None if scale is None else exponent, loss and loss.dropped,
          perf_counter() - start, agreeing, form.spent,
     )  # fmt: skip
+
+
+def _summing(codec: StreamCodec, path: Path, exponents: list[int]) -> tuple[StreamCodec, list[int]]:
+    """Return a codec's form for sums, and by rank the scale that is left to the lanes."""
+    if not isinstance(codec, Codec):
+        return codec, exponents
+    if path == "software":
+        return codec.summing(exponents[0]), [0] * len(exponents)
+    return codec.summing(), exponents
+
+
+def _quantised(own: Lanes, into: Lanes, codec: Any, exponent: int, feedback: Feedback) -> Lanes:
+    """Return what the codec keeps of a rank's own values in a sum, in ``into``; ``feedback`` has the rest."""
+    if feedback is None:
+        kept: Lanes = codec.summing(exponent).lossy(own, into)
+        return kept
+    memory, name = feedback
+    return memory.kept(own, name, codec, exponent, into)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ....codec import Codec, active_path, available_paths, force_path
 from ....collectives import MEAN, SUM, Op, Scale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
-from ....commands.console import JsonFile, Table
+from ....commands.console import CsvFile, JsonFile, Table
 from ....transport import Transport, loopback
 from ..common.threads import in_threads
 
@@ -126,7 +126,7 @@ def ways(source: Generator, ranks: int) -> Iterator[Way]:
 
 
 def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0) -> Floats:
-    """The sum that the ranks get, who hold the values in an ``order``; raises if they differ."""
+    """Return the sum that the ranks get, who hold the values in an ``order``; raise if they differ."""
     settings = {"codec": case.codec, "scale": case.scale, **way.settings}
     nics = case.codec if way.settings["path"] == "nic" else None
     transports = loopback(len(order), nic_codec=nics, seed=seed)
@@ -183,6 +183,7 @@ def exact(
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(cases=100)] = False,
     json_file: JsonFile = None,
+    csv_file: CsvFile = None,
 ) -> None:
     """Sum random values in different ways and compare the bits; exit status 1 if some differ.
 
@@ -190,9 +191,9 @@ def exact(
     NaNs; bounds 2**-1 to 2**-14; with scale "auto", fixed and none; sums and means. Ways: rings, groups,
     aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw at
     random; sizes of groups and sub-blocks; who holds which values; every path of the codec. The hash is that
-    of all sums. 2000 cases take two minutes, with --quick some seconds.
+    of all sums. About two minutes, with --quick some seconds.
     """
-    out = report.Report(seed, json_file)
+    out = report.Report(seed, json_file, csv_file)
     digest = blake2b(digest_size=16)
     total: dict[str, list[int]] = {}
     for number in range(cases):
