@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path
 from ....collectives.building import SUB_BLOCK
 from ....commands import report
-from ....commands.speed import Floats, best_seconds
+from ....commands.speed import Calls, Floats, best_seconds
 
 SCALE = 4
 PATHS = (AUTOMATIC, "avx2")
@@ -33,11 +34,10 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[re
                 continue
             force_path(path)
             for scale, target in TARGETS.items():
-                in_fp32, exact = planes.scaled(scale), planes.summing(scale)
-                stream = exact.compress(own)
-                calls = {
-                    "fp32": lambda codec=in_fp32, s=stream: codec.compress_sum(s, addend, room),
-                    "exact": lambda codec=exact, s=stream: codec.compress_sum(s, addend, room),
+                stream = planes.summing(scale).compress(own)
+                codecs = {"fp32": planes.scaled(scale), "exact": planes.summing(scale)}
+                calls: Calls = {
+                    name: partial(codec.compress_sum, stream, addend, room) for name, codec in codecs.items()
                 }
                 seconds = best_seconds(calls, 20 * repeats, 3.0)
                 how = "scaled" if scale else "not scaled"
