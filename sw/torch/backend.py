@@ -35,7 +35,7 @@ class InceptionnProcessGroup(dist.ProcessGroup):
 
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self.timeout = timeout
+        self.timeout, self.store = timeout, store
         self.state: CompressState | None = None
         self.all_gather = False
         kinds = dist.ProcessGroup.BackendType

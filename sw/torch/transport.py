@@ -79,7 +79,9 @@ class TorchTransport(TcpTransport):
     ) -> None:
         members = group_of(group)
         number = _made[members] = _made.get(members, -1) + 1
-        store = dist.PrefixStore(f"inceptionn/{number}", c10d._get_process_group_store(members))
+        # Torch knows no store of a group that is not its own, such as torchft's.
+        own = getattr(members, "store", None) or c10d._get_process_group_store(members)
+        store = dist.PrefixStore(f"inceptionn/{number}", own)
         limit = timeout_of(members) if timeout is None else check_timeout(timeout)
         self._meet(store, members.rank(), members.size(), limit, nic, tos, host)
 
