@@ -157,7 +157,7 @@ def run(
     form.spent.codec += coding
     ledger_of(transport).add(
         collective.name, path, lanes.size, transport.bytes_sent - sent,
-        None if scale is None else exponent, loss and loss.dropped,
+        None if scale is None else exponent, loss.dropped if loss else None,
          perf_counter() - start, agreeing, form.spent,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -88,9 +89,9 @@ def means(
         def tick(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        errors = [_together(n, lambda t: _errors(t, coder, steps, seed, tick)) for n in numbers]
+        errors = [_together(n, partial(_errors, coder, steps, seed, tick)) for n in numbers]
         trainings = [
-            _together(max(numbers), lambda t, v=variant: _train(t, v, coder, training_steps, seed, tick))
+            _together(max(numbers), partial(_train, variant, coder, training_steps, seed, tick))
             for variant in (RAW, COMPRESSED, FEEDBACK)
         ]
     out.show_conditions(f"{coder.name}, scale auto, ring; MLP 64-{HIDDEN[0]}-10, {BATCH} samples per rank")
@@ -163,7 +164,7 @@ class _Worker:
 
 
 def _errors(
-    transport: Transport, codec: Codec, steps: int, seed: int, tick: Callable[[str], None]
+    codec: Codec, steps: int, seed: int, tick: Callable[[str], None], transport: Transport
 ) -> Errors:  # fmt: skip
     worker, memory = _Worker(transport, seed), ErrorFeedback(codec)
     exact, mean, fed = (np.empty(worker.gradient(0).size, np.float32) for _ in range(3))
@@ -185,8 +186,9 @@ def _errors(
             tick(f"errors of {transport.size} ranks")
         worker.apply(exact)
     length = float(np.linalg.norm(total[0])) or 1.0
-    distances = [float(np.linalg.norm(other - total[0])) / length for other in total[1:]]
-    return Errors(transport.size, *distances, added / (bytes_sent - added) if added else 0.0)
+    alone, with_feedback = (float(np.linalg.norm(other - total[0])) / length for other in total[1:])
+    share = added / (bytes_sent - added) if added else 0.0
+    return Errors(transport.size, alone, with_feedback, share)
 
 
 def added_by_dividing_last(codec: Codec, scale: int, mean: Floats, ranks: int) -> int:
@@ -202,7 +204,7 @@ def added_by_dividing_last(codec: Codec, scale: int, mean: Floats, ranks: int) -
 
 
 def _train(
-    transport: Transport, variant: str, codec: Codec, steps: int, seed: int, tick: Callable[[str], None]
+    variant: str, codec: Codec, steps: int, seed: int, tick: Callable[[str], None], transport: Transport
 ) -> Training:
     worker, run = _Worker(transport, seed), Training(variant, transport.size)
     settings: dict[str, Any] = {"codec": codec, "path": "off" if variant == RAW else "software"}
