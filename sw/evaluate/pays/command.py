@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, cast
 
 import typer
 
-from ...codec import MAX_SCALE, Codec
+from ...codec import Codec
 from ...collectives import Scale
-from ...collectives.building import check_scale
 from ...commands import report
-from ...commands.codec_option import ModeOption, chosen
+from ...commands.codec_option import ModeOption
 from ...commands.console import (
     CsvFile,
     JsonFile,
@@ -22,88 +19,71 @@ from ...commands.console import (
     Table,
 )
 from ...netns import rate_text
-from ...wire import BOUNDED, CODECS, PLANES, Variant
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
-from .ratios import TABLE_III, Ratio, RatioAt, constant, exponent_of, of_file, of_synthetic, published
-from .scenario import TOPOLOGIES, Prediction, Scenario, Topology, facts_of, predict
+from .options import (
+    SYNTHETIC,
+    Bandwidth,
+    BoxBandwidth,
+    Buckets,
+    CodecName,
+    CodecRate,
+    Down,
+    EngineRate,
+    Gradients,
+    GroupSize,
+    Jitter,
+    Latency,
+    Mtu,
+    Nodes,
+    Overlap,
+    Oversubscription,
+    Place,
+    RatioText,
+    ScaleText,
+    Simulate,
+    Size,
+    StepTime,
+    TcpRate,
+    TopologyName,
+    bytes_per_second,
+    ratio_of,
+    scale_of,
+    size_of,
+    time_of,
+    variant_of,
+)
+from .ratios import Ratio, RatioAt, exponent_of
+from .scenario import Dtype, Prediction, Scenario, Topology, facts_of, predict
 from .simulation import MOST_JITTER, Simulated, simulate
-
-SYNTHETIC = "synthetic"
-GRADIENTS = ("float32", "bfloat16")
-WHERE = tuple(place for place in get_args(Where) if place != "none")
-_SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
-_TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def pays(
-    model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
-    step_time: Annotated[
-        str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
-    ] = "150ms",
-    nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
-    bandwidth: Annotated[
-        str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")
-    ] = "10g",
-    latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
-    topology: Annotated[str, typer.Option(help=f"{', '.join(TOPOLOGIES)}.")] = "ring",
-    where: Annotated[str, typer.Option(help=f"What compresses: {', '.join(WHERE)}.")] = "nic",
-    codec: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODEC",
-            help=f"{' or '.join(CODECS)}. Default: planes in software, as the hook; else and for Table III "
-            "paper.",
-        ),
-    ] = None,
+    model: Size = "98MB",
+    step_time: StepTime = "150ms",
+    nodes: Nodes = 4,
+    bandwidth: Bandwidth = "10g",
+    latency: Latency = "10us",
+    topology: TopologyName = "ring",
+    where: Place = "nic",
+    codec: CodecName = None,
     mode: ModeOption = None,
     bound: report.Bound = 10,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EXPONENT",
-            help="auto, none, or -126..126, as of the collectives. Default: auto in software; else none.",
-        ),
-    ] = None,
-    ratio: Annotated[
-        str,
-        typer.Option(
-            help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
-        ),
-    ] = SYNTHETIC,
-    gradients: Annotated[str, typer.Option(help=f"{' or '.join(GRADIENTS)}.")] = "float32",
-    buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
-    overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
-    group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
-    oversubscription: Annotated[
-        float, typer.Option(help="Oversubscription of the bandwidth across groups.")
-    ] = 1.0,
-    down: Annotated[
-        bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
-    ] = False,
-    mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
-    codec_rate: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
-    ] = None,
-    tcp_rate: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
-    ] = None,
-    engine_rate: Annotated[
-        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
-    ] = f"{ENGINE_RATE / 1e9:g}g",
-    box_bandwidth: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
-    ] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
-    ] = False,
-    jitter: Annotated[
-        float, typer.Option(help="Mean random delay of a simulated step, relative to it.")
-    ] = 0.1,
+    scale: ScaleText = None,
+    ratio: RatioText = SYNTHETIC,
+    gradients: Gradients = "float32",
+    buckets: Buckets = 1,
+    overlap: Overlap = 0.0,
+    group_size: GroupSize = None,
+    oversubscription: Oversubscription = 1.0,
+    down: Down = False,
+    mtu: Mtu = 1500,
+    codec_rate: CodecRate = None,
+    tcp_rate: TcpRate = None,
+    engine_rate: EngineRate = f"{ENGINE_RATE / 1e9:g}g",
+    box_bandwidth: BoxBandwidth = None,
+    simulated: Simulate = False,
+    jitter: Jitter = 0.1,
     seed: report.Seed = 1,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
@@ -115,19 +95,15 @@ def pays(
     takes a second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
     out = report.Report(seed, json_file, csv_file, plot)
-    (chosen_topology,) = report.choices(topology, TOPOLOGIES, "--topology")
-    (chosen_where,) = report.choices(where, WHERE, "--where")
-    variant = _variant(codec, mode, chosen_where, ratio)
-    scaling = _scale(scale, chosen_where, ratio)
-    (dtype,) = report.choices(gradients, GRADIENTS, "--gradients")
+    variant, scaling = variant_of(codec, mode, where, ratio), scale_of(scale, where, ratio)
     coder = Codec(2.0**-bound, *variant, threads=1)
-    stack = None if tcp_rate is None else _bytes_per_second(tcp_rate, "--tcp-rate")
-    given = None if codec_rate is None else _bytes_per_second(codec_rate, "--codec-rate")
+    stack = None if tcp_rate is None else bytes_per_second(tcp_rate, "--tcp-rate")
+    given = None if codec_rate is None else bytes_per_second(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
-    ratio_at = _ratio(ratio, coder, bound, scaling)
+    ratio_at = ratio_of(ratio, coder, bound, scaling)
     form = Form(
-        where=_where(chosen_where), ratio=_at(ratio_at, nodes),
+        where=cast(Where, where), ratio=_at(ratio_at, nodes),
         engine=report.rate(engine_rate, "--engine-rate"),
         box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
     )  # fmt: skip
@@ -135,14 +111,14 @@ def pays(
         scene = Scenario(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
-            form=form, topology=_topology(chosen_topology),
-            gradients="bfloat16" if dtype == "bfloat16" else "float32", buckets=buckets, overlap=overlap,
+            form=form, topology=cast(Topology, topology),
+            gradients=cast(Dtype, gradients), buckets=buckets, overlap=overlap,
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
         host = measure.host()
         form = replace(
-            form, widen=host.add if dtype == "bfloat16" else None,
-            coder=_coder(given, coder, scaling, nodes) if chosen_where == "software" else None,
+            form, widen=host.add if gradients == "bfloat16" else None,
+            coder=_coder(given, coder, scaling, nodes) if where == "software" else None,
         )  # fmt: skip
         scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
         found = predict(scene)
@@ -150,11 +126,7 @@ def pays(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     title = title_of(scene, variant.name, bound, scaling)
-    out.show_conditions(title)
-    out.console.print(table_of(found))
-    if trial is not None:
-        out.console.print(_simulated_text(scene, trial, jitter))
-    out.show([f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons())])
+    _show(out, title, found, "" if trial is None else _simulated_text(scene, trial, jitter))
     facts = {
         "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **_facts_of(scene, found),
         "host": vars(host),
@@ -162,6 +134,15 @@ def pays(
         "chart": None if plot is None else chart.points(scene, ratio_at),
     }  # fmt: skip
     out.write(facts, rows_of(found), lambda path: chart.draw(path, scene, ratio_at, title))
+
+
+def _show(out: report.Report, title: str, found: Prediction, trial: str) -> None:
+    """Print the conditions, the table, the simulation's line if there is one, and the answer."""
+    out.show_conditions(title)
+    out.console.print(table_of(found))
+    if trial:
+        out.console.print(trial)
+    out.show([f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons())])
 
 
 def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
@@ -219,23 +200,6 @@ def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
     )
 
 
-def size_of(text: str, option: str) -> float:
-    """Return the bytes of a text such as "98MB"; a usage error names the option."""
-    return _parsed(text, _SIZE, _PREFIX, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
-
-
-def time_of(text: str, option: str) -> float:
-    """Return the seconds of a text such as "150ms"; a usage error names the option."""
-    return _parsed(text, _TIME, _SECOND, f"{option} takes a time such as 150ms or 10us, not {text!r}")
-
-
-def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: str) -> float:
-    match = pattern.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(rule)
-    return float(match[1]) * units[match[2].lower()]
-
-
 def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
     """Return a given rate, the same in all directions, or measured ones.
 
@@ -247,42 +211,6 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
     return measure.coder(codec.scaled(exponent_of(x, codec, scale, nodes)), x)
 
 
-def _bytes_per_second(text: str, option: str) -> float:
-    given = size_of(text, option)
-    if not 1e3 <= given <= 1e13:
-        raise typer.BadParameter(f"{option} must be 1kB to 10TB per second, not {text!r}")
-    return given
-
-
-def _variant(codec: str | None, mode: str | None, where: str, ratio: str) -> Variant:
-    """Return the requested variant, or the default of the hook in software, and of NICs."""
-    variant = chosen(codec, mode, PLANES if where == "software" and ratio not in TABLE_III else BOUNDED)
-    if variant.codec != BOUNDED.codec and ratio in TABLE_III:
-        raise typer.BadParameter(
-            f"--ratio {ratio} is of the paper's codec, not of --codec {variant.codec}: "
-            "give a number or a .npy file"
-        )
-    return variant
-
-
-def _scale(text: str | None, where: str, ratio: str) -> Scale:
-    """Return the requested scale.
-
-    The default is that of the hook in software, and none in NICs and for Table III.
-    """
-    if text is None:
-        return "auto" if where == "software" and ratio not in TABLE_III else None
-    scale: Scale = None
-    try:
-        scale = "auto" if text == "auto" else None if text == "none" else check_scale(int(text))
-    except ValueError:
-        rule = f"auto, none or -{MAX_SCALE}..{MAX_SCALE}"
-        raise typer.BadParameter(f"--scale takes {rule}, not {text!r}") from None
-    if scale is not None and ratio in TABLE_III:
-        raise typer.BadParameter(f"--ratio {ratio} is of values that are not scaled, so --scale must be none")
-    return scale
-
-
 def _at(ratio: RatioAt, nodes: int) -> Ratio:
     """Return the ratio among this number of nodes.
 
@@ -292,32 +220,3 @@ def _at(ratio: RatioAt, nodes: int) -> Ratio:
         return ratio(max(1, nodes))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"--scale: {error}") from error
-
-
-def _ratio(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
-    if text == SYNTHETIC:
-        return of_synthetic(codec, scale)
-    try:
-        if text in TABLE_III:
-            table = published(text, bound)
-            return lambda nodes: table
-        try:
-            number = constant(float(text))
-            return lambda nodes: number
-        except ValueError:
-            if not text.endswith(".npy"):
-                names = ", ".join((SYNTHETIC, *TABLE_III))
-                raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
-        return of_file(Path(text), codec, scale)
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(f"--ratio: {error}") from error
-    except OSError as error:
-        raise typer.BadParameter(f"--ratio: {error.strerror}: {text!r}") from error
-
-
-def _topology(text: str) -> Topology:
-    return next(name for name in TOPOLOGIES if name == text)
-
-
-def _where(text: str) -> Where:
-    return next(name for name in get_args(Where) if name == text)

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ...collectives.building import default_group_size
 from .costs import Form, Host, Link
 from .exchange import Exchange, hierarchical, parameter_server, ring, worker_aggregator
 
+Dtype = Literal["float32", "bfloat16"]
+"""Type of the gradients' values as they are exchanged."""
 Topology = Literal["ring", "hierarchical", "worker-aggregator", "parameter-server"]
-TOPOLOGIES: tuple[Topology, ...] = ("ring", "hierarchical", "worker-aggregator", "parameter-server")
+TOPOLOGIES: tuple[Topology, ...] = get_args(Topology)
 RING_RAW, RING_BF16 = "ring raw", "ring bf16"
 
 WORTH, LITTLE = 1.10, 1.02
@@ -39,7 +41,7 @@ class Scenario:
     form: Form
     topology: Topology = "ring"
     host: Host = field(default_factory=Host)
-    gradients: Literal["float32", "bfloat16"] = "float32"
+    gradients: Dtype = "float32"
     buckets: int = 1
     overlap: float = 0.0
     group: int | None = None
