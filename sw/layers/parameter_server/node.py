@@ -238,10 +238,13 @@ class Node:
         self._limits.heard()
         if envelope.kind is Kind.WEIGHTS:
             self._weights(peer, envelope, data)
-        elif envelope.kind is Kind.BYE:
-            self._open.discard(peer)
-            return self._more_from(peer)
-        elif envelope.kind is not Kind.ALIVE:
+        elif envelope.kind in (Kind.BYE, Kind.ALIVE):
+            if peer not in self.servers:
+                raise ValueError(f"{envelope.kind.name} of a rank that is no server")
+            if envelope.kind is Kind.BYE:
+                self._open.discard(peer)
+                return self._more_from(peer)
+        else:
             self._take(peer, envelope, gradients_of(self.push_leg, self.plan, envelope, data))
             if envelope.kind is Kind.DONE:
                 return self._more_from(peer)

@@ -33,6 +33,10 @@ class Kind(IntEnum):
     """Server to a worker that is done: other workers are not."""
 
 
+_CARRYING = (Kind.PUSH, Kind.WEIGHTS)
+_NAMING = (*_CARRYING, Kind.SKIP, Kind.PULL)
+
+
 @dataclass(frozen=True)
 class Envelope:
     """The header of a message. If ``data`` is not 0, that many bytes of values follow as a separate message.
@@ -62,11 +66,13 @@ class Envelope:
             raise ValueError(f"a header has at least {_HEAD.size} bytes, not {len(message)}")
         number, _, _, count, ticket, data = _HEAD.unpack_from(message)
         kind = Kind(number)
-        if not count and kind in (Kind.PUSH, Kind.SKIP, Kind.PULL, Kind.WEIGHTS):
-            raise ValueError(f"a {kind.name} names no partition")
+        if bool(count) != (kind in _NAMING):
+            raise ValueError(f"{kind.name} names {count or 'no'} partition{'s' * (count > 1)}")
         end = _HEAD.size + count * _ENTRY.itemsize
         if end > len(message):
             raise ValueError(f"a header of {count} entries has {end} bytes, not {len(message)}")
+        if kind not in _CARRYING and (data or end < len(message)):
+            raise ValueError(f"{kind.name} carries no values")
         entries = np.frombuffer(bytes(message[_HEAD.size : end]), _ENTRY)
         return cls(
             kind,
