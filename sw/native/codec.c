@@ -78,17 +78,24 @@ static bool settings_of(PyObject *const *numbers, settings *s)
     return true;
 }
 
-/* Values: a C-contiguous buffer of whole lanes. */
-static bool values_of(PyObject *object, Py_buffer *view, int flags)
+/* Values: a C-contiguous buffer of float16, of uint16, which are bfloat16, or else of whole float32 lanes. */
+static bool values_of(PyObject *object, Py_buffer *view, int flags, value_type *type)
 {
-    if (PyObject_GetBuffer(object, view, flags))
+    if (PyObject_GetBuffer(object, view, flags | PyBUF_ND | PyBUF_FORMAT))
         return false;
-    if (view->len % LANE_BYTES) {
+    const char *format = view->format ? view->format : "B";
+    *type = !strcmp(format, "H") ? BFLOAT16 : !strcmp(format, "e") ? FLOAT16 : FLOAT32;
+    if ((size_t)view->len % value_bytes(*type)) {
         PyErr_Format(PyExc_ValueError, "values must be whole float32 lanes, not %zd bytes", view->len);
         PyBuffer_Release(view);
         return false;
     }
     return true;
+}
+
+static size_t lanes_of(const Py_buffer *view, value_type type)
+{
+    return (size_t)view->len / value_bytes(type);
 }
 
 static bool overlap(const Py_buffer *a, const Py_buffer *b)
@@ -119,7 +126,7 @@ static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
 
 PyDoc_STRVAR(compress_doc,
 "compress(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
-"The stream of the float32 values in x: bytes if out is None, else written to out, its size returned.");
+"The stream of the values in x: bytes if out is None, else written to out, its size returned.");
 
 static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -127,9 +134,9 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     settings s;
     Py_buffer x, out = {0};
     if (!arguments_are("compress", given, 8) || !settings_of(arguments + 2, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
         return NULL;
-    const size_t lanes = (size_t)x.len / LANE_BYTES;
+    const size_t lanes = lanes_of(&x, s.source);
     PyObject *bytes = NULL, *answer = NULL;
     if (arguments[1] == Py_None) {
         /* Not much more than needed: the allocator reuses blocks of moderate size, whose pages are mapped.
@@ -177,7 +184,7 @@ release_x:
 
 PyDoc_STRVAR(decompress_doc,
 "decompress(stream, out, addend, index, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
-"Decode the stream into the float32 buffer out, plus the values of addend unless that is None. addend may be\n"
+"Decode the stream into the buffer out, plus the values of addend unless that is None. addend may be\n"
 "out. index is None, or holds a uint64 for every run of that number of blocks: where it starts.");
 
 static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -189,19 +196,20 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
         return NULL;
     if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
         return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
         goto release_stream;
     if (overlap(&stream, &out)) {
         PyErr_SetString(PyExc_ValueError, "out must not overlap the stream");
         goto release_out;
     }
-    if (arguments[2] != Py_None && !values_of(arguments[2], &addend, PyBUF_SIMPLE))
+    if (arguments[2] != Py_None && !values_of(arguments[2], &addend, PyBUF_SIMPLE, &s.source))
         goto release_out;
-    if (addend.obj && (addend.len != out.len || (overlap(&addend, &out) && addend.buf != out.buf))) {
+    const size_t lanes = lanes_of(&out, s.result);
+    if (addend.obj && (lanes_of(&addend, s.source) != lanes
+                       || (overlap(&addend, &out) && (addend.buf != out.buf || s.source != s.result)))) {
         PyErr_SetString(PyExc_ValueError, "out must be as large as the addend, and the same or elsewhere");
         goto release_addend;
     }
-    const size_t lanes = (size_t)out.len / LANE_BYTES;
     stream_index index = {0};
     if (arguments[3] != Py_None) {
         const long blocks = PyLong_AsLong(arguments[4]);
@@ -246,7 +254,7 @@ release_stream:
 
 PyDoc_STRVAR(compress_sum_doc,
 "compress_sum(stream, addend, out, codec, e0, t, b, scale, threads)\n--\n\n"
-"Write to out the stream of the float32 values of addend plus those of the stream; return its size.");
+"Write to out the stream of the values of addend plus those of the stream; return its size.");
 
 static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -257,7 +265,7 @@ static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_s
         return NULL;
     if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
         return NULL;
-    if (!values_of(arguments[1], &addend, PyBUF_SIMPLE))
+    if (!values_of(arguments[1], &addend, PyBUF_SIMPLE, &s.source))
         goto release_stream;
     if (PyObject_GetBuffer(arguments[2], &out, PyBUF_WRITABLE))
         goto release_addend;
@@ -265,7 +273,7 @@ static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_s
         PyErr_SetString(PyExc_ValueError, "out must not overlap the stream or the addend");
         goto release_out;
     }
-    const size_t lanes = (size_t)addend.len / LANE_BYTES;
+    const size_t lanes = lanes_of(&addend, s.source);
     size_t size = 0, at = 0;
     status result;
     BEGIN_WORK(lanes)
@@ -328,7 +336,7 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
 
 PyDoc_STRVAR(lossy_doc,
 "lossy(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
-"Write to the float32 buffer out, which may be x, what decompressing the compressed values gives.");
+"Write to the buffer out, which may be x, what decompressing the compressed values gives.");
 
 static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -336,15 +344,16 @@ static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     settings s;
     Py_buffer x, out;
     if (!arguments_are("lossy", given, 8) || !settings_of(arguments + 2, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
         return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE))
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
         goto release_x;
-    if (out.len != x.len || (overlap(&x, &out) && x.buf != out.buf)) {
+    const size_t lanes = lanes_of(&x, s.source);
+    if (lanes_of(&out, s.result) != lanes
+        || (overlap(&x, &out) && (x.buf != out.buf || s.source != s.result))) {
         PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and the same or elsewhere");
         goto release_out;
     }
-    const size_t lanes = (size_t)x.len / LANE_BYTES;
     status result;
     BEGIN_WORK(lanes)
     result = stream_lossy(s, x.buf, lanes, out.buf);
@@ -360,7 +369,7 @@ release_x:
 
 PyDoc_STRVAR(histogram_doc,
 "histogram(x, codec, e0, t, b, scale, threads)\n--\n\n"
-"How many of the float32 values have each tag, or how many groups of them each code: a tuple.");
+"How many of the values have each tag, or how many groups of them each code: a tuple.");
 
 static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
@@ -368,12 +377,13 @@ static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssiz
     settings s;
     Py_buffer x;
     if (!arguments_are("histogram", given, 7) || !settings_of(arguments + 1, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE))
+        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
         return NULL;
+    const size_t lanes = lanes_of(&x, s.source);
     uint64_t counts[MAX_CLASSES] = {0};
     status result;
-    BEGIN_WORK(x.len / LANE_BYTES)
-    result = stream_histogram(s, x.buf, (size_t)x.len / LANE_BYTES, counts);
+    BEGIN_WORK(lanes)
+    result = stream_histogram(s, x.buf, lanes, counts);
     END_WORK
     PyBuffer_Release(&x);
     if (result)
@@ -391,18 +401,19 @@ static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssiz
 
 PyDoc_STRVAR(largest_doc,
 "largest(x)\n--\n\n"
-"Bit pattern of the largest finite magnitude among the float32 values; 0 if there is none.");
+"Bit pattern, in float32, of the largest finite magnitude among the values; 0 if there is none.");
 
 static PyObject *largest(PyObject *module, PyObject *object)
 {
     (void)module;
     Py_buffer x;
-    if (!values_of(object, &x, PyBUF_SIMPLE))
+    settings s = {.kernel = kernel_in_use()};
+    if (!values_of(object, &x, PyBUF_SIMPLE, &s.source))
         return NULL;
+    const size_t lanes = lanes_of(&x, s.source);
     uint32_t bits;
-    const kernel *used = kernel_in_use();
-    BEGIN_WORK(x.len / LANE_BYTES)
-    bits = used->largest(x.buf, (size_t)x.len / LANE_BYTES);
+    BEGIN_WORK(lanes)
+    bits = stream_largest(s, x.buf, lanes);
     END_WORK
     PyBuffer_Release(&x);
     return PyLong_FromUnsignedLong(bits);

@@ -11,20 +11,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+status compress_blocks(const settings *s, const void *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size)
 {
-    lane_bits scaled[STREAM_LANES];
+    lane_bits buffer[STREAM_LANES];
     uint8_t block[MAX_BLOCK_BYTES];
     const float factor = power_of_two(s->scale);
     size_t at = 0;
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        const lane_bits *values = x;
+        const lane_bits *values = as_lanes(s, x, here, buffer);
         if (s->scale) {
-            if (s->kernel->scale(x, here, factor, scaled))
+            if (s->kernel->scale(values, here, factor, buffer))
                 return OVERFLOWED;
-            values = scaled;
+            values = buffer;
         }
         if (capacity - at >= s->coder->format->worst_bytes(here)) {
             at += s->coder->compress(values, here, s->p, out + at);
@@ -35,7 +35,7 @@ status compress_blocks(const settings *s, const lane_bits *x, size_t lanes, uint
             memcpy(out + at, block, bytes);
             at += bytes;
         }
-        x += here;
+        x = values_from(x, s->source, here);
         lanes -= here;
     }
     *size = at;
@@ -51,7 +51,7 @@ typedef struct {
 
 typedef struct {
     settings s;
-    const lane_bits *x;
+    const void *x;
     size_t lanes, runs;
     uint8_t *out;
     size_t capacity;
@@ -89,8 +89,9 @@ static void compress_run(compress_job *job)
     const size_t run = job->next++, run_lanes = (size_t)RUN_BLOCKS * STREAM_LANES, first = run * run_lanes;
     slot *free_slot = &job->slots[run % job->depth];
     pthread_mutex_unlock(&job->lock);
-    const status result = compress_blocks(&job->s, job->x + first, smaller(job->lanes - first, run_lanes),
-                                          free_slot->bytes, RUN_BLOCKS * MAX_BLOCK_BYTES, &free_slot->size);
+    const status result = compress_blocks(&job->s, values_from(job->x, job->s.source, first),
+                                          smaller(job->lanes - first, run_lanes), free_slot->bytes,
+                                          RUN_BLOCKS * MAX_BLOCK_BYTES, &free_slot->size);
     pthread_mutex_lock(&job->lock);
     free_slot->ready = true;
     if (result)
@@ -121,7 +122,7 @@ static void *compress_runs(void *argument)
     return NULL;
 }
 
-status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *out, size_t capacity,
+status stream_compress(settings s, const void *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size)
 {
     enum { SLOTS_PER_THREAD = 3 };
@@ -142,7 +143,7 @@ status stream_compress(settings s, const lane_bits *x, size_t lanes, uint8_t *ou
     return job.failed;
 }
 
-size_t stream_estimate(settings s, const lane_bits *x, size_t lanes)
+size_t stream_estimate(settings s, const void *x, size_t lanes)
 {
     enum { PARTS = 32, PART_LANES = 512 };
     const size_t worst = s.coder->format->worst_bytes(lanes);
@@ -152,7 +153,8 @@ size_t stream_estimate(settings s, const lane_bits *x, size_t lanes)
         return worst;
     for (size_t part = 0; part < PARTS; part++) {
         size_t size;
-        if (compress_blocks(&s, x + lanes / PARTS * part, PART_LANES, part_bytes, sizeof part_bytes, &size))
+        const void *from = values_from(x, s.source, lanes / PARTS * part);
+        if (compress_blocks(&s, from, PART_LANES, part_bytes, sizeof part_bytes, &size))
             return worst;
         bytes += size;
     }
@@ -162,28 +164,46 @@ size_t stream_estimate(settings s, const lane_bits *x, size_t lanes)
 
 /* Lane by lane */
 
-status stream_lossy(settings s, const lane_bits *x, size_t lanes, lane_bits *out)
+status stream_lossy(settings s, const void *x, size_t lanes, void *out)
 {
     const float there = power_of_two(s.scale), back = power_of_two(-s.scale);
-    if (!s.scale) {
-        s.coder->lossy(x, lanes, s.p, out);
-        return OK;
-    }
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        lane_bits scaled[STREAM_LANES];
-        if (s.kernel->scale(x, here, there, scaled))
-            return OVERFLOWED;
-        s.coder->lossy(scaled, here, s.p, scaled);
-        s.kernel->scale(scaled, here, back, out);
-        x += here;
-        out += here;
+        lane_bits buffer[STREAM_LANES];
+        lane_bits *into = s.result == FLOAT32 ? out : buffer;
+        const lane_bits *values = as_lanes(&s, x, here, buffer);
+        if (s.scale) {
+            if (s.kernel->scale(values, here, there, buffer))
+                return OVERFLOWED;
+            s.coder->lossy(buffer, here, s.p, buffer);
+            s.kernel->scale(buffer, here, back, into);
+        } else {
+            s.coder->lossy(values, here, s.p, into);
+        }
+        if (s.result != FLOAT32)
+            s.kernel->conversions->narrow[s.result](buffer, here, out);
+        x = values_from(x, s.source, here);
+        out = (uint8_t *)out + here * value_bytes(s.result);
         lanes -= here;
     }
     return OK;
 }
 
-status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t counts[MAX_CLASSES])
+uint32_t stream_largest(settings s, const void *x, size_t lanes)
+{
+    uint32_t largest = 0;
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        lane_bits buffer[STREAM_LANES];
+        const uint32_t found = s.kernel->largest(as_lanes(&s, x, here, buffer), here);
+        largest = found > largest ? found : largest;
+        x = values_from(x, s.source, here);
+        lanes -= here;
+    }
+    return largest;
+}
+
+status stream_histogram(settings s, const void *x, size_t lanes, uint64_t counts[MAX_CLASSES])
 {
     uint8_t block[MAX_BLOCK_BYTES];
     while (lanes) {
@@ -193,7 +213,7 @@ status stream_histogram(settings s, const lane_bits *x, size_t lanes, uint64_t c
         if (result)
             return result;
         s.coder->format->count(block, here, counts);
-        x += here;
+        x = values_from(x, s.source, here);
         lanes -= here;
     }
     return OK;

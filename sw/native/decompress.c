@@ -80,15 +80,20 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
 }
 
 status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, size_t *at,
-                         const lane_bits *addend, lane_bits *out, size_t lanes)
+                         const void *addend, void *out, size_t lanes)
 {
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        const status result = decompress_block(s, stream, size, at, addend, out, here);
+        lane_bits own[STREAM_LANES], values[STREAM_LANES];
+        lane_bits *into = s->result == FLOAT32 ? out : values;
+        const lane_bits *from = as_lanes(s, addend, here, own);
+        const status result = decompress_block(s, stream, size, at, from, into, here);
         if (result)
             return result;
-        addend = addend_from(addend, here);
-        out += here;
+        if (s->result != FLOAT32)
+            s->kernel->conversions->narrow[s->result](values, here, out);
+        addend = values_from(addend, s->source, here);
+        out = (uint8_t *)out + here * value_bytes(s->result);
         lanes -= here;
     }
     return OK;
@@ -114,8 +119,8 @@ typedef struct {
     settings s;
     const uint8_t *stream;
     size_t size;
-    const lane_bits *addend;
-    lane_bits *out;
+    const void *addend;
+    void *out;
     size_t lanes, runs, run_lanes;
     stream_index index;
     _Atomic size_t next; /* run to take */
@@ -135,9 +140,9 @@ static uint64_t offset_of(const stream_index *index, size_t run)
 static status decompress_run(const decompress_job *job, size_t run, size_t *at)
 {
     const size_t first = run * job->run_lanes, here = smaller(job->lanes - first, job->run_lanes);
-    const lane_bits *addend = addend_from(job->addend, first);
-    const status result = decompress_blocks(&job->s, job->stream, job->size, at, addend, job->out + first,
-                                            here);
+    const void *addend = values_from(job->addend, job->s.source, first);
+    void *out = (uint8_t *)job->out + first * value_bytes(job->s.result);
+    const status result = decompress_blocks(&job->s, job->stream, job->size, at, addend, out, here);
     if (result)
         return result;
     if (run + 1 == job->runs)
@@ -182,8 +187,8 @@ static void *decompress_runs(void *argument)
     return NULL;
 }
 
-status stream_decompress(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
-                         lane_bits *out, size_t lanes, stream_index index, size_t *at)
+status stream_decompress(settings s, const uint8_t *stream, size_t size, const void *addend, void *out,
+                         size_t lanes, stream_index index, size_t *at)
 {
     const unsigned threads = worthwhile_threads(s.threads, lanes);
     if (threads < 2 && !index.entries) {

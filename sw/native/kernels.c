@@ -67,6 +67,7 @@ static const kernel scalar = {
     .scale = scale_scalar,
     .add = add_scalar,
     .largest = largest_scalar,
+    .conversions = &half_scalar,
 };
 
 #if HAVE_X86
@@ -83,10 +84,16 @@ static bool has_lzcnt(void)
     return __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LZCNT;
 }
 
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
 static bool runs_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")
-           && __builtin_cpu_supports("popcnt") && has_lzcnt();
+           && __builtin_cpu_supports("popcnt") && has_lzcnt() && has_f16c();
 }
 
 static bool runs_avx512(void)
@@ -111,6 +118,7 @@ static const kernel avx2 = {
     .scale = scale_avx2,
     .add = add_avx2,
     .largest = largest_avx2,
+    .conversions = &half_avx2,
 };
 
 static const kernel avx512 = {
@@ -121,6 +129,7 @@ static const kernel avx512 = {
     .scale = scale_avx512,
     .add = add_avx512,
     .largest = largest_avx512,
+    .conversions = &half_avx512,
 };
 
 static const kernel gfni = {
@@ -131,6 +140,7 @@ static const kernel gfni = {
     .scale = scale_avx512,
     .add = add_avx512,
     .largest = largest_avx512,
+    .conversions = &half_avx512,
 };
 
 #endif

@@ -20,10 +20,12 @@ typedef struct {
 /* Measures at the first call, for some hundred microseconds; any thread may call it. The same one every time. */
 const choice *chosen_kernels(void);
 
+extern const conversions half_scalar;
 extern const format paper_format, planes_format;
 extern const coder paper_scalar, planes_scalar;
 #if HAVE_X86
 extern const coder paper_avx2, paper_avx512, planes_avx2, planes_avx512, planes_gfni;
+extern const conversions half_avx2, half_avx512;
 void paper_avx2_prepare(void);
 #endif
 

@@ -8,7 +8,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Instruction sets. */
-#define TARGET_AVX2 __attribute__((target("avx2,bmi2,lzcnt,popcnt")))
+#define TARGET_AVX2 __attribute__((target("avx2,bmi2,f16c,lzcnt,popcnt")))
 #define AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,bmi2,popcnt"
 #define TARGET_AVX512 __attribute__((target(AVX512)))
 #define TARGET_GFNI __attribute__((target(AVX512 ",gfni")))
@@ -41,7 +41,7 @@ INLINE uint32_t added(uint32_t addend, uint32_t bits)
 
 /* Begins to fetch the cache line that lies some way after a lane, to be read or written soon: on their own,
  * processors fetch no further than to the end of a page. After an array's end it does nothing. */
-INLINE void fetch_ahead(const lane_bits *lane)
+INLINE void fetch_ahead(const void *lane)
 {
     enum { DISTANCE = 4096 };
     __builtin_prefetch((const void *)((uintptr_t)lane + DISTANCE));

@@ -6,31 +6,33 @@
 #include <stdlib.h>
 
 /* With several threads: the whole sum in memory. */
-static status sum_first(settings s, const uint8_t *stream, size_t size, const lane_bits *addend, size_t lanes,
+static status sum_first(settings s, const uint8_t *stream, size_t size, const void *addend, size_t lanes,
                         lane_bits *sum, uint8_t *out, size_t capacity, size_t *written, size_t *at)
 {
     const status result = stream_decompress(s, stream, size, addend, sum, lanes, (stream_index){0}, at);
+    s.source = FLOAT32; /* the sum */
     return result ? result : stream_compress(s, sum, lanes, out, capacity, written);
 }
 
 /* On the lattice: blocks of integers, which need no sum in memory. */
-static status lattice_sum(const settings *s, const uint8_t *stream, size_t size, const lane_bits *addend,
+static status lattice_sum(const settings *s, const uint8_t *stream, size_t size, const void *addend,
                           size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at)
 {
     const format *f = s->coder->format;
     const bool ahead = s->scale > MOST_SUM_SCALE;
     uint8_t copy[MAX_BLOCK_BYTES + SLACK], sum[MAX_BLOCK_BYTES];
-    lane_bits scaled[STREAM_LANES];
+    lane_bits buffer[STREAM_LANES];
     *written = *at = 0;
-    for (size_t here; lanes; addend += here, lanes -= here) {
+    for (size_t here; lanes; addend = values_from(addend, s->source, here), lanes -= here) {
         here = smaller(lanes, STREAM_LANES);
         const uint8_t *block = readable_block(s, stream, size, *at, here, copy);
         if (!block)
             return f->describe_fault(stream, size, *at, here, s->p, at);
-        const bool overflows = ahead && s->kernel->scale(addend, here, power_of_two(s->scale), scaled);
+        const lane_bits *own = as_lanes(s, addend, here, buffer);
+        const bool overflows = ahead && s->kernel->scale(own, here, power_of_two(s->scale), buffer);
         const bool fits = capacity - *written >= f->worst_bytes(here);
         sizes moved = {0};
-        status result = s->coder->sum(block, ahead ? scaled : addend, here, s->p, ahead ? 0 : s->scale,
+        status result = s->coder->sum(block, ahead ? buffer : own, here, s->p, ahead ? 0 : s->scale,
                                       fits ? out + *written : sum, &moved);
         if (result == ABSENT_VALUE || !f->plane_is_sound(block, here))
             return f->describe_fault(stream, size, *at, here, s->p, at);
@@ -46,7 +48,7 @@ static status lattice_sum(const settings *s, const uint8_t *stream, size_t size,
     return *at == size ? OK : LEFT_OVER;
 }
 
-status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const lane_bits *addend,
+status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const void *addend,
                            size_t lanes, uint8_t *out, size_t capacity, size_t *written, size_t *at)
 {
     if (s.p.lattice)
@@ -57,6 +59,8 @@ status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const
         free(whole);
         return result;
     }
+    settings of_sum = s;
+    of_sum.source = FLOAT32;
     *written = *at = 0;
     while (lanes) {
         lane_bits sum[STREAM_LANES];
@@ -64,11 +68,11 @@ status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const
         size_t bytes = 0;
         status result = decompress_blocks(&s, stream, size, at, addend, sum, here);
         if (!result)
-            result = compress_blocks(&s, sum, here, out + *written, capacity - *written, &bytes);
+            result = compress_blocks(&of_sum, sum, here, out + *written, capacity - *written, &bytes);
         if (result)
             return result;
         *written += bytes;
-        addend += here;
+        addend = values_from(addend, s.source, here);
         lanes -= here;
     }
     return *at == size ? OK : LEFT_OVER;

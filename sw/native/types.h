@@ -4,6 +4,7 @@
  *   paper/        the paper's codec: portable, AVX2 (byte shuffles from tables), AVX-512 (VPCOMPRESSB)
  *   planes/       the planes codec: portable, AVX2, AVX-512, AVX-512 with GFNI
  *   kernels.h, kernels.c    what a processor runs: both codecs and what they share, for each instruction set
+ *   half.c        bf16 and fp16 from and to fp32
  *   choose.c      the fastest kernel for each operation, by measurement
  *   streams.h, compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
  *   threads.h     threads for the length of one call
@@ -64,6 +65,10 @@ enum {
 
 /* Values as they lie in a caller's buffer: at any address, and read as bits so that NaNs stay as they are. */
 typedef uint32_t __attribute__((aligned(1), may_alias)) lane_bits;
+typedef uint16_t __attribute__((aligned(1), may_alias)) half_bits;
+
+/* What a caller's buffer holds. Coders know fp32 alone: streams widen and narrow block by block. */
+typedef enum { FLOAT32, BFLOAT16, FLOAT16, TYPES } value_type;
 
 /* Planes has E0 alone. `lattice`: it also rounds raw lanes to multiples of its step, and has one NaN, so that
  * sums are the same in every order. */
@@ -156,6 +161,13 @@ enum {
     LATTICE = CODECS,
 };
 
+/* From a 16-bit type to fp32, exactly; and to the nearest value, ties to even, or infinity. NaNs stay NaNs and
+ * become quiet, but for those that are widened from bf16. Any number of lanes; none of FLOAT32. */
+typedef struct {
+    void (*widen[TYPES])(const half_bits *x, size_t lanes, lane_bits *y);
+    void (*narrow[TYPES])(const lane_bits *x, size_t lanes, half_bits *y);
+} conversions;
+
 /* What one kind of processor runs. */
 typedef struct {
     const char *name;
@@ -169,6 +181,7 @@ typedef struct {
     void (*add)(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y);
     /* Largest finite magnitude, as bits. Any number of lanes. */
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
+    const conversions *conversions;
 } kernel;
 
 #endif
