@@ -36,7 +36,8 @@ except ImportError:
 
 __all__ = ["Codec", "active_path", "available_paths", "force_path", "operation_paths", "scale_exponent"]
 
-Float32 = NDArray[np.float32]
+Floats = NDArray[Any]
+"""Of float32, float16 or bfloat16."""
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """The buffers that `Codec.compress` can write into."""
 
@@ -48,7 +49,7 @@ _LATTICES = {"planes": _numpy_codec.LATTICE}
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
 
-_FLOAT32 = np.dtype(np.float32)
+_FLOAT32, _FLOAT16, _UINT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16)
 _native: ModuleType | None = _compiled
 PATH_VARIABLE = "INCEPTIONN_CODEC_PATH"
 _paths = Paths("codec", _native, _numpy_codec, PATH_VARIABLE)
@@ -95,28 +96,57 @@ def _default_threads() -> int:
     return min(usable_processors(), 4)
 
 
-def _values(x: Any, name: str = "values") -> Float32:
-    """Return ``x`` as a C-contiguous float32 array, copied only if need be. Else ``TypeError``."""
+def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
+    """Return float32 and float16 arrays as they are, bfloat16 ones as uint16. ``TypeError`` for another type.
+
+    ``dtype`` "bfloat16" takes uint16 as bfloat16 patterns.
+    """
+    if dtype not in (None, "bfloat16"):
+        raise ValueError(f"dtype must be None or 'bfloat16' (of a uint16 array), not {dtype!r}")
+    found = x.dtype
+    if found in (_FLOAT32, _FLOAT16) or (found == _UINT16 and dtype is not None):
+        return x
+    if found.name == "bfloat16" and found.itemsize == 2:
+        return x.view(_UINT16)
+    hint = " (bfloat16 patterns? pass dtype='bfloat16')" if found == _UINT16 else ""
+    raise TypeError(f"{name} must be a float32, float16 or bfloat16 array, not {found}{hint}")
+
+
+def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
+    """Return ``x`` as a C-contiguous array of a type that the kernels take. ``TypeError`` for another type.
+
+    Copies only an array that is not contiguous.
+    """
     if not isinstance(x, np.ndarray):
         try:
             x = np.asarray(memoryview(x))
         except TypeError:
             raise TypeError(f"{name} must be a float32 array, not {type(x)!r}") from None
-    if x.dtype != _FLOAT32:
-        raise TypeError(f"{name} must be a float32 array, not {x.dtype}")
+    x = _lanes(x, dtype, name)
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
-def _destination(x: Any, count: int | None, name: str) -> Float32:
-    """Return ``x`` if it is a writable C-contiguous float32 array of ``count`` values. Raise otherwise."""
-    if not isinstance(x, np.ndarray) or x.dtype != _FLOAT32:
-        raise TypeError(f"{name} must be a float32 array, not {getattr(x, 'dtype', type(x))!s}")
+def _destination(x: Any, count: int | None, dtype: Any, name: str) -> NDArray[Any]:
+    """Return a writable C-contiguous array of ``count`` values, as `_lanes` does. Raise otherwise."""
+    if not isinstance(x, np.ndarray):
+        raise TypeError(f"{name} must be a float32, float16 or bfloat16 array, not {type(x)!s}")
     flags = x.flags
+    lanes = _lanes(x, dtype, name)
     if not (flags.c_contiguous and flags.writeable):
         raise ValueError(f"{name} must be C-contiguous and writable")
     if count is not None and x.size != count:
         raise ValueError(f"{name} must hold {count} values, not {x.size}")
-    return x
+    return lanes
+
+
+def _empty(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Return a new array; "bfloat16" means uint16. ``TypeError`` for a type that values do not have."""
+    if dtype is None:
+        return np.empty(shape, _FLOAT32)
+    found = _UINT16 if dtype == "bfloat16" else np.dtype(dtype)
+    if found not in (_FLOAT32, _FLOAT16) and found.name != "bfloat16" and dtype != "bfloat16":
+        raise TypeError(f"dtype must be float32, float16 or bfloat16, not {found}")
+    return np.empty(shape, found)
 
 
 def _room(out: Any) -> memoryview:
@@ -148,7 +178,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Codec:
-    """The lossy codec for fp32 arrays with its settings.
+    """The lossy codec for arrays of float32, float16 and bfloat16, with its settings.
 
     Streams carry neither count nor settings: both ends agree on them by other means, or use
     :mod:`inceptionn.message`. Any number of threads may use one codec.
@@ -156,6 +186,13 @@ class Codec:
     ``scale``, wherever it appears, is the exponent of a power of two, -126..126. Values are multiplied by
     ``2**scale`` before compression and divided again afterwards. The error bound is then ``error_bound *
     2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
+
+    Streams hold float32 lanes, and sums are made in float32. float16 and bfloat16 are widened, and results
+    rounded to the nearest value of their type, block by block in the processor's innermost cache. What a
+    codec restores of bfloat16 values is exact in bfloat16, unless other values were added. NaNs and
+    infinities keep their places; float16 becomes infinite beyond 65504. bfloat16 is the type of
+    :mod:`ml_dtypes`, or uint16 patterns where ``dtype`` is "bfloat16". `decompress` without ``out`` returns
+    ``dtype``, any of the three, where "bfloat16" means uint16 patterns.
 
     Parameters
     ----------
@@ -237,13 +274,13 @@ class Codec:
         return spec.plane_bytes(count) + spec.units(count) * spec.classes[-1].size
 
     @overload
-    def compress(self, x: Any, out: None = None, *, scale: int = 0) -> bytes: ...
+    def compress(self, x: Any, out: None = None, *, scale: int = 0, dtype: Any = None) -> bytes: ...
 
     @overload
-    def compress(self, x: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview: ...
+    def compress(self, x: Any, out: WriteBuffer, *, scale: int = 0, dtype: Any = None) -> memoryview: ...
 
-    def compress(self, x: Any, out: Any = None, *, scale: int = 0) -> bytes | memoryview:
-        """Compress a float32 array of any shape, in C order.
+    def compress(self, x: Any, out: Any = None, *, scale: int = 0, dtype: Any = None) -> bytes | memoryview:
+        """Compress an array of any shape, in C order.
 
         Returns the stream as new ``bytes``, or, if ``out`` (a writable buffer) is given, as the part of it
         that holds the stream. Bytes after the stream may be overwritten. ``max_compressed_size`` bytes are
@@ -253,7 +290,7 @@ class Codec:
         included, ``ValueError`` if ``out`` is too small or overlaps ``x``.
         """
         if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous:
-            x = _values(x)
+            x = _values(x, dtype)
         if out is None:
             stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
             return stream
@@ -264,63 +301,66 @@ class Codec:
         self,
         stream: Any,
         count: int,
-        out: Float32 | None = None,
+        out: Floats | None = None,
         *,
         scale: int = 0,
         index: Index | None = None,
-    ) -> Float32:
-        """Decompress the ``float32[count]`` of a stream, any contiguous bytes.
+        dtype: Any = None,
+    ) -> Floats:
+        """Decompress the ``count`` values of a stream, any contiguous bytes, as float32 or ``dtype``.
 
-        ``out``, a C-contiguous float32 array of ``count`` values of any shape, is filled and returned if
-        given. ``ValueError``, with the byte offset, for a malformed stream, such as one of another count. The
-        content of ``out`` is then unspecified. A wrong bound or mode cannot be detected from the stream.
+        ``out``, a C-contiguous array of ``count`` values of any shape, is filled and returned if given. Other
+        types than float32 get the nearest values, ties to even. ``ValueError``, with the byte offset, for a
+        malformed stream, such as one of another count. The content of ``out`` is then unspecified. A wrong
+        bound or mode cannot be detected from the stream.
         """
         count = _count(count)
         if out is None:
             self._check_size(stream, count)
-            out = np.empty(count, _FLOAT32)
-        else:
-            _destination(out, count, "out")
+            out, dtype = _empty(count, dtype), "bfloat16"
+        into = _destination(out, count, dtype, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _paths.backend.decompress(stream, out, None, starts, blocks, *self._numbers, scale, self._threads)
+        _paths.backend.decompress(stream, into, None, starts, blocks, *self._numbers, scale, self._threads)
         return out
 
     def decompress_add(
         self,
         stream: Any,
-        accumulator: Float32,
+        accumulator: Floats,
         addend: Any = None,
         *,
         scale: int = 0,
         index: Index | None = None,
-    ) -> Float32:
-        """Add a stream's values to a C-contiguous float32 array of the same size; return the array.
+        dtype: Any = None,
+    ) -> Floats:
+        """Add a stream's values to a C-contiguous array of the same size; return the array.
 
         The sums are those of ``accumulator += decompress(stream, accumulator.size)``, without the memory for
-        the right-hand side. With ``addend``, a float32 array of the same size, the accumulator becomes
+        the right-hand side. They are made in float32, and other types get the nearest values. With
+        ``addend``, an array of the same size and of any of the types, the accumulator becomes
         ``addend`` plus the stream's values, and its old content is ignored. ``ValueError`` as for
         `decompress`, or if the addend partly overlaps the accumulator; the accumulator is unspecified then.
         """
-        _destination(accumulator, None, "accumulator")
+        into = _destination(accumulator, None, dtype, "accumulator")
         if addend is None:
-            addend = accumulator
-        elif (addend := _values(addend, "addend")).size != accumulator.size:
+            addend = into
+        elif (addend := _values(addend, dtype, "addend")).size != accumulator.size:
             raise ValueError(f"addend must hold {accumulator.size} values, not {addend.size}")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _paths.backend.decompress(
-            stream, accumulator, addend, starts, blocks, *self._numbers, scale, self._threads
-        )
+        _paths.backend.decompress(stream, into, addend, starts, blocks, *self._numbers, scale, self._threads)
         return accumulator
 
-    def compress_sum(self, stream: Any, addend: Any, out: WriteBuffer, *, scale: int = 0) -> memoryview:
-        """Compress the sum of a float32 array and another stream's values; return its part of ``out``.
+    def compress_sum(
+        self, stream: Any, addend: Any, out: WriteBuffer, *, scale: int = 0, dtype: Any = None
+    ) -> memoryview:
+        """Compress the sum of an array and another stream's values; return its part of ``out``.
 
         A rank of a ring does this with most of what it receives. The bytes are those of `decompress_add` and
-        `compress`, but one thread works block by block and needs no memory for the sum. ``out`` must not
-        overlap the others. Errors as for `decompress` and `compress`.
+        `compress` in float32, but one thread works block by block and needs no memory for the sum. ``out``
+        must not overlap the others. Errors as for `decompress` and `compress`.
         """
         if type(addend) is not np.ndarray or addend.dtype is not _FLOAT32 or not addend.flags.c_contiguous:
-            addend = _values(addend, "addend")
+            addend = _values(addend, dtype, "addend")
         view = _room(out)
         size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
         return view[:size]
@@ -341,17 +381,16 @@ class Codec:
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
         return Index(_paths.backend.offsets(stream, _count(count), blocks, self._numbers[0]), blocks)
 
-    def lossy(self, x: Any, out: Float32 | None = None, *, scale: int = 0) -> Float32:
-        """Return what compressing and decompressing ``x`` would give, in its shape; make no stream.
+    def lossy(self, x: Any, out: Floats | None = None, *, scale: int = 0, dtype: Any = None) -> Floats:
+        """Return what compressing and decompressing ``x`` would give, in its shape and type; make no stream.
 
-        ``out``, of the same size, may be ``x`` itself.
+        ``out``, of the same size and of any of the types, may be ``x`` itself.
         """
-        values = _values(x)
+        values = _values(x, dtype)
         if out is None:
-            out = np.empty(values.shape, _FLOAT32)
-        else:
-            _destination(out, values.size, "out")
-        _paths.backend.lossy(values, out, *self._numbers, scale, self._threads)
+            out = np.empty(values.shape, getattr(x, "dtype", values.dtype))
+        into = _destination(out, values.size, dtype, "out")
+        _paths.backend.lossy(values, into, *self._numbers, scale, self._threads)
         return out
 
     def scaled(self, exponent: int) -> Codec | ScaledCodec:
@@ -396,12 +435,13 @@ class Codec:
         object.__setattr__(codec, "name", f"{self.name}, on the lattice")
         return codec
 
-    def histogram(self, x: Any, *, scale: int = 0) -> NDArray[np.int64]:
+    def histogram(self, x: Any, *, scale: int = 0, dtype: Any = None) -> NDArray[np.int64]:
         """Count the values of ``x`` with each tag (the paper's Table III), as ``int64[4]``.
 
         With ``planes``, count the groups of 8 values, in blocks of 2048, with each code, as ``int64[16]``.
         """
-        return np.array(_paths.backend.histogram(_values(x), *self._numbers, scale, self._threads), np.int64)
+        values = _values(x, dtype)
+        return np.array(_paths.backend.histogram(values, *self._numbers, scale, self._threads), np.int64)
 
     @classmethod
     def from_parameters(cls, parameters: CodecParameters, threads: int | None = None) -> Codec:
@@ -440,17 +480,19 @@ def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, M
     return spec, spec.mode_of(mode)
 
 
-def scale_exponent(x: Any, codec: str = wire.DEFAULT_CODEC, *, mode: str | None = None) -> int:
+def scale_exponent(
+    x: Any, codec: str = wire.DEFAULT_CODEC, *, mode: str | None = None, dtype: Any = None
+) -> int:
     """Return the ``scale`` (-126..126) that brings the largest finite magnitude of ``x`` into [0.5, 1).
 
     The error bound is then relative to that magnitude. Ranks that add each other's values must all use the
     same scale, the smallest of theirs. 0 if there is no finite value except zero.
 
     For ``codec="planes"``, which rounds to nearest, the range is (0.5, 1], so that lossy values get the same
-    scale again, or a finer one. ``mode`` is accepted for one release, as :class:`Codec` does.
+    scale again, or a finer one. ``dtype`` as in :class:`Codec`. ``mode`` is accepted for one release.
     """
     spec, _ = _chosen(codec, mode, stacklevel=3)
-    bits = _paths.backend.largest(_values(x))
+    bits = _paths.backend.largest(_values(x, dtype))
     if not bits:
         return 0
     fraction, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))

@@ -2,9 +2,10 @@
 """NumPy version of :mod:`inceptionn.native.codec`, for installations without a compiler.
 
 The functions have the native module's names, arguments and results; :mod:`inceptionn.codec` has checked the
-arguments. ``codec`` is 0 for the paper's (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`) and 2 for
-planes on the lattice (:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is
-ignored. Work goes block by block, so that memory stays small and in the cache.
+arguments. Values are float32, float16, or uint16, which are bf16. ``codec`` is 0 for the paper's
+(:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`) and 2 for planes on the lattice
+(:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is ignored. Work goes block
+by block, so that memory stays small and in the cache.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from .. import wire
 from ..wire import Parameters
 from . import numpy_lattice
+from .numpy_halves import store, values_of, widened
 from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
@@ -28,19 +30,16 @@ _CODERS: tuple[Any, ...] = (
 )
 
 
-def _bits(values: Any) -> Bits:
-    return np.frombuffer(values, np.uint32)
-
-
 def _overlap(a: Any, b: Any) -> bool:
-    """Tell whether two arrays of equal size share some of their memory, but not all."""
-    return a.ctypes.data != b.ctypes.data and np.may_share_memory(a, b)
+    """Tell whether two arrays of as many values share memory, but are not the same."""
+    same = a.ctypes.data == b.ctypes.data and a.dtype == b.dtype
+    return not same and np.may_share_memory(a, b)
 
 
-def _runs(bits: Bits, scale: int) -> Any:
+def _runs(values: Any, scale: int) -> Any:
     """Yield the lanes of each block in turn, times ``2**scale``."""
-    for first in range(0, len(bits), wire.STREAM_LANES):
-        yield _scaled(bits[first : first + wire.STREAM_LANES], scale)
+    for first in range(0, len(values), wire.STREAM_LANES):
+        yield _scaled(widened(values[first : first + wire.STREAM_LANES]), scale)
 
 
 def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
@@ -59,11 +58,11 @@ def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
 
 def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> bytes | int:
     """Return the stream as bytes, or its size if it is written to ``out``."""
-    blocks = (_CODERS[codec].block(bits, Parameters(e0, t, b)) for bits in _runs(_bits(x), scale))
+    blocks = (_CODERS[codec].block(bits, Parameters(e0, t, b)) for bits in _runs(values_of(x), scale))
     if out is None:
         return b"".join(block.tobytes() for block in blocks)
     into = np.frombuffer(memoryview(out).cast("B"), np.uint8)
-    if np.may_share_memory(into, _bits(x)):
+    if np.may_share_memory(into, values_of(x)):
         raise ValueError("out must not overlap the values")
     at = 0
     for block in blocks:
@@ -83,11 +82,11 @@ def decompress(
     ``starts`` (uint64, one for ``blocks`` blocks) is checked.
     """
     source = np.frombuffer(memoryview(stream).cast("B"), np.uint8)
-    into = np.frombuffer(out, np.float32)
+    into = values_of(out)
     if np.may_share_memory(source, into):
         raise ValueError("out must not overlap the stream")
     if addend is not None:
-        addend = np.frombuffer(addend, np.float32)
+        addend = values_of(addend)
         if len(addend) != len(into) or _overlap(addend, into):
             raise ValueError("out must be as large as the addend, and the same or elsewhere")
     starts = None if starts is None else np.frombuffer(starts, "<u8")
@@ -101,16 +100,15 @@ def decompress(
             raise malformed(at, "the index does not fit the blocks")
         bits, at = _CODERS[codec].decode(source, at, len(lanes), Parameters(e0, t, b))
         if addend is not None and codec == LATTICE:
-            own = addend[first : first + len(lanes)].view(np.uint32)
-            total = _lattice_sum(_scaled(own, scale), bits, Parameters(e0, t, b))
-            lanes.view(np.uint32)[:] = _scaled(total, -scale, back=True)
+            own = _scaled(widened(addend[first : first + len(lanes)]), scale)
+            store(_scaled(_lattice_sum(own, bits, Parameters(e0, t, b)), -scale, back=True), lanes)
             continue
-        values = _scaled(bits, -scale, back=True).view(np.float32)
+        bits = _scaled(bits, -scale, back=True)
         if addend is not None:
+            own = widened(addend[first : first + len(lanes)])
             with np.errstate(all="ignore"):
-                np.add(addend[first : first + len(lanes)], values, out=lanes)
-        else:
-            lanes.view(np.uint32)[:] = values.view(np.uint32)
+                bits = (own.view(np.float32) + bits.view(np.float32)).view(np.uint32)
+        store(bits, lanes)
     if at != len(source):
         raise malformed(at, "bytes are left over")
 
@@ -120,11 +118,11 @@ def compress_sum(
 ) -> int:
     """Write the stream of ``addend`` plus a stream's values to ``out``; return its size."""
     into, source = (np.frombuffer(memoryview(x).cast("B"), np.uint8) for x in (out, stream))
-    if np.may_share_memory(into, source) or np.may_share_memory(into, _bits(addend)):
+    if np.may_share_memory(into, source) or np.may_share_memory(into, values_of(addend)):
         raise ValueError("out must not overlap the stream or the addend")
     if codec == LATTICE:
         return _compress_lattice_sum(source, addend, out, Parameters(e0, t, b), scale)
-    total = np.empty(len(_bits(addend)), np.float32)
+    total = np.empty(len(values_of(addend)), np.float32)
     decompress(stream, total, addend, None, 1, codec, e0, t, b, scale, threads)
     size = compress(total, out, codec, e0, t, b, scale, threads)
     assert isinstance(size, int)
@@ -140,11 +138,11 @@ def _lattice_sum(own: Bits, arrived: Bits, p: Parameters) -> Bits:
 
 def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Parameters, scale: int) -> int:
     """Do `compress_sum` on the lattice: sums keep the scale, with which they are exact."""
-    own = _bits(addend)
+    own = values_of(addend)
     total = np.empty(len(own), np.uint32)
     at = 0
     for first in range(0, len(own), wire.STREAM_LANES):
-        lanes = own[first : first + wire.STREAM_LANES]
+        lanes = widened(own[first : first + wire.STREAM_LANES])
         bits, at = numpy_lattice.decode(source, at, len(lanes), p)
         total[first : first + len(lanes)] = _lattice_sum(_scaled(lanes, scale), bits, p)
     if at != len(source):
@@ -176,28 +174,28 @@ def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
 
 def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> None:
     """Write to ``out``, which may be ``x``, what decompressing the compressed values gives."""
-    source, into = _bits(x), np.frombuffer(out, np.uint32)
+    source, into = values_of(x), values_of(out)
     if len(into) != len(source) or _overlap(into, source):
         raise ValueError("out must be as large as the values, and the same or elsewhere")
     for number, bits in enumerate(_runs(source, scale)):
         first = number * wire.STREAM_LANES
-        lossy_bits = _CODERS[codec].lossy(bits, Parameters(e0, t, b))
-        into[first : first + len(bits)] = _scaled(lossy_bits, -scale, back=True)
+        seen = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), -scale, back=True)
+        store(seen, into[first : first + len(bits)])
 
 
 def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
     """Count the values with each tag, or the groups with each code."""
     coder = _CODERS[codec]
     counts = np.zeros(coder.CLASSES, np.int64)
-    for bits in _runs(_bits(x), scale):
+    for bits in _runs(values_of(x), scale):
         counts += coder.counts(bits, Parameters(e0, t, b))
     return tuple(counts.tolist())
 
 
 def largest(x: Any) -> int:
-    """Return the bit pattern of the largest finite magnitude; 0 if there is none."""
+    """Return the bit pattern, in fp32, of the largest finite magnitude; 0 if there is none."""
     found = 0
-    for bits in _runs(_bits(x), 0):
+    for bits in _runs(values_of(x), 0):
         magnitude = bits & np.uint32(0x7FFFFFFF)
         found = max(found, int(np.where(magnitude < _INFINITY, magnitude, np.uint32(0)).max()))
     return found
