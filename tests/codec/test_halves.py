@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.codec import force_path, scale_exponent
+from inceptionn.codec import scale_exponent
 from inceptionn.sim.golden import planes
 from inceptionn.wire import BF16_LANES
 
@@ -15,7 +15,7 @@ EVERY = np.arange(1 << 16, dtype=np.uint16)
 BFLOAT16, FLOAT16 = "bfloat16", "float16"
 
 
-@pytest.fixture(params=Codec.__module__ and ["planes", "paper"])
+@pytest.fixture(params=["planes", "paper"])
 def codec(request) -> Codec:
     return Codec(codec=request.param, threads=1)
 
@@ -171,7 +171,7 @@ def test_ml_dtypes(codec: Codec) -> None:
 def test_arguments(codec: Codec) -> None:
     kinds = "must be a float32, float16 or bfloat16 array, not"
     stream = codec.compress(EVERY[:9], dtype=BFLOAT16)
-    patterns = rf"uint16 \(bfloat16 patterns\? pass dtype='bfloat16'\)$"
+    patterns = r"uint16 \(bfloat16 patterns\? pass dtype='bfloat16'\)$"
     with pytest.raises(TypeError, match=f"^values {kinds} {patterns}"):
         codec.compress(EVERY)
     with pytest.raises(TypeError, match=f"^out {kinds} {patterns}"):
@@ -186,9 +186,8 @@ def test_arguments(codec: Codec) -> None:
         codec.compress(EVERY, dtype="half")
     with pytest.raises(TypeError, match=r"^dtype must be float32, float16 or bfloat16, not float64$"):
         codec.decompress(stream, 9, dtype=np.float64)
-    with pytest.raises(ValueError, match=r"^out must be as large as the (values|addend), and the same"):
-        x = np.zeros(16, np.float32)
+    x = np.zeros(16, np.float32)
+    with pytest.raises(ValueError, match=r"^out must be as large as the values, and the same or elsewhere$"):
         codec.lossy(x[:8], x.view(np.uint16)[:8], dtype=BFLOAT16)
-    with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same"):
-        x = np.zeros(9, np.float32)
-        codec.decompress_add(stream, x.view(np.uint16)[:9], x, dtype=BFLOAT16)
+    with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same or elsewhere$"):
+        codec.decompress_add(stream, x.view(np.uint16)[:9], x[:9], dtype=BFLOAT16)
