@@ -50,6 +50,7 @@ MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
 
 _FLOAT32, _FLOAT16, _UINT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16)
+_KINDS = "a float32, float16 or bfloat16 array"
 _native: ModuleType | None = _compiled
 PATH_VARIABLE = "INCEPTIONN_CODEC_PATH"
 _paths = Paths("codec", _native, _numpy_codec, PATH_VARIABLE)
@@ -109,7 +110,7 @@ def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
     if found.name == "bfloat16" and found.itemsize == 2:
         return x.view(_UINT16)
     hint = " (bfloat16 patterns? pass dtype='bfloat16')" if found == _UINT16 else ""
-    raise TypeError(f"{name} must be a float32, float16 or bfloat16 array, not {found}{hint}")
+    raise TypeError(f"{name} must be {_KINDS}, not {found}{hint}")
 
 
 def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
@@ -121,7 +122,7 @@ def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
         try:
             x = np.asarray(memoryview(x))
         except TypeError:
-            raise TypeError(f"{name} must be a float32 array, not {type(x)!r}") from None
+            raise TypeError(f"{name} must be {_KINDS}, not {type(x)!r}") from None
     x = _lanes(x, dtype, name)
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
@@ -129,7 +130,7 @@ def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
 def _destination(x: Any, count: int | None, dtype: Any, name: str) -> NDArray[Any]:
     """Return a writable C-contiguous array of ``count`` values, as `_lanes` does. Raise otherwise."""
     if not isinstance(x, np.ndarray):
-        raise TypeError(f"{name} must be a float32, float16 or bfloat16 array, not {type(x)!s}")
+        raise TypeError(f"{name} must be {_KINDS}, not {type(x)!s}")
     flags = x.flags
     lanes = _lanes(x, dtype, name)
     if not (flags.c_contiguous and flags.writeable):

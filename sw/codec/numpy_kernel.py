@@ -4,8 +4,8 @@
 The functions have the native module's names, arguments and results; :mod:`inceptionn.codec` has checked the
 arguments. Values are float32, float16, or uint16, which are bf16. ``codec`` is 0 for the paper's
 (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`) and 2 for planes on the lattice
-(:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is ignored. Work goes block
-by block, so that memory stays small and in the cache.
+(:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is ignored. Work goes
+block by block, so that memory stays small and in the cache.
 """
 
 from __future__ import annotations

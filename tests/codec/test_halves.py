@@ -98,6 +98,20 @@ def test_every_method(codec: Codec, dtype: str, scale: int, count: int) -> None:
     assert codec.compress_sum(stream, x, room, scale=scale, **told) == codec.compress(total, scale=scale)
 
 
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+@pytest.mark.parametrize("scale", [0, 3])
+def test_exact_sums(codec: Codec, dtype: str, scale: int) -> None:
+    """On the lattice too, values of 16 bits are summed as their float32 values."""
+    x, told = some_values(dtype, 5000), {"dtype": BFLOAT16} if dtype == BFLOAT16 else {}
+    wide, summing = widened(x), codec.summing(scale)
+    stream = summing.compress(x, **told)
+    assert stream == summing.compress(wide)
+    total = summing.decompress_add(stream, np.empty_like(wide), wide)
+    assert (as_bits(summing.decompress_add(stream, x.copy(), **told)) == nearest(total, dtype)).all()
+    rooms = [bytearray(codec.max_compressed_size(5000)) for _ in range(2)]
+    assert summing.compress_sum(stream, x, rooms[0], **told) == summing.compress_sum(stream, wide, rooms[1])
+
+
 @pytest.mark.parametrize("k", range(1, 15))
 def test_every_bfloat16_is_restored_exactly(codec: Codec, k: int) -> None:
     """No rounding on the way back: what planes restores is what bf16 lanes restore."""
