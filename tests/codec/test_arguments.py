@@ -23,6 +23,7 @@ from inceptionn.commands.speed import speed
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters, PlanesParameters
 
+KINDS = "a float32, float16 or bfloat16 array"
 CODEC = Codec()
 
 
@@ -97,15 +98,11 @@ def test_scale_exponent_takes_the_spellings_of_before() -> None:
 @pytest.mark.parametrize("call", [CODEC.compress, CODEC.lossy, CODEC.histogram, codec.scale_exponent])
 def test_types_of_values(call) -> None:
     for dtype in ("float64", "int32", "uint8", "complex64", ">f4", "bool"):
-        with pytest.raises(
-            TypeError, match=rf"^values must be a float32, float16 or bfloat16 array, not {dtype}$"
-        ):
+        with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not {dtype}$"):
             call(np.ones(8, dtype))
-    with pytest.raises(
-        TypeError, match=r"^values must be a float32, float16 or bfloat16 array, not <class 'list'>$"
-    ):
+    with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not <class 'list'>$"):
         call([1.0])
-    with pytest.raises(TypeError, match=r"^values must be a float32, float16 or bfloat16 array, not uint8$"):
+    with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not uint8$"):
         call(bytes(8))
     call(array.array("f", [1, 2, 3]))
     call(memoryview(np.ones((2, 3), np.float32)))
@@ -211,13 +208,9 @@ def test_decompress_into(path: str, mixed, pair) -> None:
     ):
         with pytest.raises(ValueError, match=r"^out must hold 600 values, not 601$"):
             call(np.empty(601, np.float32))
-        with pytest.raises(
-            TypeError, match=r"^out must be a float32, float16 or bfloat16 array, not float64$"
-        ):
+        with pytest.raises(TypeError, match=rf"^out must be {KINDS}, not float64$"):
             call(np.empty(600))
-        with pytest.raises(
-            TypeError, match=r"^out must be a float32, float16 or bfloat16 array, not <class 'bytearray'>$"
-        ):
+        with pytest.raises(TypeError, match=rf"^out must be {KINDS}, not <class 'bytearray'>$"):
             call(bytearray(2400))
         with pytest.raises(ValueError, match=r"^out must be C-contiguous and writable$"):
             call(np.empty(1200, np.float32)[::2])
@@ -226,9 +219,7 @@ def test_decompress_into(path: str, mixed, pair) -> None:
     total = np.ones(601, np.float32)
     with pytest.raises(ValueError, match=r"^addend must hold 600 values, not 601$"):
         pair.codec.decompress_add(stream, total[1:], total)
-    with pytest.raises(
-        TypeError, match=r"^addend must be a float32, float16 or bfloat16 array, not float64$"
-    ):
+    with pytest.raises(TypeError, match=rf"^addend must be {KINDS}, not float64$"):
         pair.codec.decompress_add(stream, total[1:], np.ones(600))
     with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same or elsewhere$"):
         pair.codec.decompress_add(stream, total[1:], total[:-1])
@@ -242,7 +233,7 @@ def test_decompress_into(path: str, mixed, pair) -> None:
         (
             (stream, np.ones(600), room),
             TypeError,
-            "^addend must be a float32, float16 or bfloat16 array, not float64$",
+            f"^addend must be {KINDS}, not float64$",
         ),
         ((stream[:-1], x, room), ValueError, f"^malformed stream at byte {len(stream) - 1}: it ends inside"),
         ((stream + b"1", x, room), ValueError, f"^malformed stream at byte {len(stream)}: bytes are left"),

@@ -33,6 +33,7 @@ from ....system.options import regular
 from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
+from .halves import Dtype, half_figures, half_rows, half_table
 from .memory import peak_of
 from .peers import PEERS, Peer, Ready
 from .sums import sum_figures
@@ -82,7 +83,7 @@ class Row:
 
 
 def codec(
-    size: Annotated[int, report.whole(1, 4096, "MB of fp32 values in an array.")] = 64,
+    size: Annotated[int, report.whole(1, 4096, "MB of values in an array.")] = 64,
     bound: report.Bound = 10,
     kinds: Annotated[
         str | None,
@@ -98,6 +99,9 @@ def codec(
             help="Measure with these float32 values instead.",
         ),
     ] = None,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Type of the values; of 16 bits, both codecs with one thread alone.")
+    ] = "float32",
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
     own: OwnCodec = None,
@@ -120,6 +124,11 @@ def codec(
     out = report.Report(seed, json_file, csv_file, plot)
     other = own_codec(own)
     chosen, missing = _data(kinds, file)
+    if dtype != "float32":
+        if plot is not None or own is not None:
+            raise typer.BadParameter("--plot and --with need float32 values", param_hint="--dtype")
+        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
+        return
     taken = _chosen()
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
@@ -141,6 +150,18 @@ def codec(
         "not_installed": sorted({peer.package for peer in absent}),
     }  # fmt: skip
     out.write(facts, [asdict(row) for row in rows], lambda path: _draw(path, rows))
+
+
+def _halves(out: report.Report, arrays: dict[str, Floats], dtype: Dtype, bound: int, repeats: int) -> None:
+    """Measure values of 16 bits: rows, targets and the files."""
+    rows = [row for kind, x in arrays.items() for row in half_rows(kind, x, dtype, 2.0**-bound, repeats)]
+    size = max((2 * x.size for x in arrays.values()), default=0) / 1e6
+    out.show_conditions(f"{size:g} MB of {dtype} values, error bound 2**-{bound}, one thread")
+    out.show(half_table(kind, [row for row in rows if row.data == kind]) for kind in arrays)
+    out.show_figures(half_figures(rows))
+    listed = [asdict(row) for row in rows]
+    facts = {"bench": "codec", "dtype": dtype, "error_bound": 2.0**-bound, "repeats": repeats, "rows": listed}
+    out.write(facts, listed)
 
 
 def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
