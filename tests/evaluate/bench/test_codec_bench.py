@@ -166,6 +166,25 @@ def test_environment_names_what_the_figures_depend_on() -> None:
     json.dumps(facts)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_values_of_16_bits(dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
+    out = tmp_path / "x.json"
+    arguments = ["--dtype", dtype, "--quick", "--size", "1", "--file", str(tmp_path / "x.npy")]
+    assert cli.main(["bench", "codec", *arguments, "--json", str(out)]) == 0
+    assert f"1 MB of {dtype} values, error bound 2**-10, one thread; " in capsys.readouterr().out
+    rows = json.loads(out.read_text())["rows"]
+    paths = [path for path in available_paths() if path != "numpy"]
+    expected = [
+        (mode, path) for mode in ("bounded", "planes") for path in (["auto", *paths] if paths else [])
+    ]
+    assert [(row["variant"], row["path"]) for row in rows] == expected
+    assert all(row["compress"] > 0 and row["numpy_decompress"] > 0 for row in rows)
+    assert len({(row["variant"], row["ratio"]) for row in rows}) == (2 if paths else 0)
+    assert cli.main(["bench", "codec", *arguments, "--plot", str(tmp_path / "x.svg")]) == 2
+    assert "--plot and --with need float32 values" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
