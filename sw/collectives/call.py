@@ -158,7 +158,7 @@ def run(
     ledger_of(transport).add(
         collective.name, path, lanes.size, transport.bytes_sent - sent,
         None if scale is None else exponent, loss.dropped if loss else None,
-         perf_counter() - start, agreeing, form.spent,
+        perf_counter() - start, agreeing, form.spent,
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,16 +40,16 @@ class Reporter:
         integer("log_every", every)
         if every < 0:
             raise ValueError(f"log_every must be at least 0, not {every!r}")
-        self._ledger, self._every, self._writer = ledger, every, None
-        if tensorboard is not None:
-            self._writer = _writer(tensorboard)
+        self._ledger, self._every = ledger, every
+        self._made: ScalarWriter | None = None
+        self._make = None if tensorboard is None else _maker(tensorboard)
         self._before = ledger.statistics()
         self._begun = False
 
     @property
     def idle(self) -> bool:
         """True if there is nothing to report to."""
-        return not self._every and self._writer is None
+        return not self._every and self._make is None
 
     def step(self, step: int, rank: int) -> None:
         """Report if a report is due after this many steps."""
@@ -58,8 +60,10 @@ class Reporter:
         new, self._before = now.since(self._before), now
         if self._every:
             LOGGER.info("step %d: %s", step, new.line())
-        if self._writer is None:
+        if self._make is None:
             return
+        if self._made is None:
+            self._made = self._make()
         for part in (new, *new.parts):
             if not part.calls:
                 continue
@@ -70,7 +74,7 @@ class Reporter:
                 values |= {f"{name}_ms": 1e3 * getattr(part, name) / timed for name in _TIMES}
             for name, value in values.items():
                 if value is not None:
-                    self._writer.add_scalar(f"{place}/{name}", value, step)
+                    self._made.add_scalar(f"{place}/{name}", value, step)
 
     def end(self) -> None:
         """Log the line for the whole training, where lines are logged."""
@@ -78,9 +82,10 @@ class Reporter:
             LOGGER.info("in all: %s", self._ledger.statistics().line())
 
 
-def _writer(tensorboard: Any) -> ScalarWriter:
+def _maker(tensorboard: Any) -> Callable[[], ScalarWriter]:
+    """Check the setting at every rank; rank 0 alone makes the writer, which makes a file."""
     if isinstance(tensorboard, ScalarWriter):
-        return tensorboard
+        return lambda: tensorboard
     if not isinstance(tensorboard, str | PathLike):
         raise TypeError(f"tensorboard must be a folder or have add_scalar, not {tensorboard!r}")
     try:
@@ -89,5 +94,4 @@ def _writer(tensorboard: Any) -> ScalarWriter:
         raise ModuleNotFoundError(
             f"tensorboard={str(tensorboard)!r} needs TensorBoard: pip install tensorboard", name="tensorboard"
         ) from error
-    writer: ScalarWriter = SummaryWriter(str(tensorboard))
-    return writer
+    return partial(SummaryWriter, str(tensorboard))

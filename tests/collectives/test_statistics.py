@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,6 @@ def energy(x: Any) -> float:
 
 
 def in_threads(ranks: int, work: Callable[[Transport], Any]) -> list[Any]:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(ranks) as pool:
         return list(pool.map(work, loopback(ranks)))
 
@@ -97,6 +96,19 @@ def test_a_communicator_and_a_transport_agree() -> None:
         assert len({len(line) for line in lines}) == 1
 
     in_threads(2, work)
+
+
+def test_the_size_before_a_nic_has_no_ratio() -> None:
+    def work(t: Transport) -> None:
+        allreduce_comp(t, None, values(t.rank))
+        found = statistics(t)
+        assert (found.path, found.ratio) == ("nic", None)
+        assert found.bytes_before == found.bytes_sent > 0
+        assert found.codec > 0  # what all ranks share is settled here
+        assert str(found).splitlines()[-1].split()[:6] == ["all", "nic", "1", "0.080", "0.080", "-"]
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, loopback(2, nic_codec=Codec())))
 
 
 def test_a_failed_call_is_not_counted() -> None:

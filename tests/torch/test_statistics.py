@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,14 @@ def test_wrong_settings_are_named(ranks: list[dict[str, Any]]) -> None:
     assert "leave_out needs DDP's hook" in said["fsdp"]
     for rank in ranks:
         assert "leave_out differs: rank 0 has ['0'], rank 1 has ['2']" in rank["said"]["differs"]
+
+
+def test_a_folder_without_tensorboard_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inceptionn.torch import CompressState
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ModuleNotFoundError, match="'runs' needs TensorBoard: pip install tensorboard"):
+        CompressState(tensorboard="runs")
 
 
 def test_a_compressed_group_has_statistics(ranks: list[dict[str, Any]]) -> None:
