@@ -80,14 +80,15 @@ def emit(component: Any, module: str, *, own_clocks: bool = False) -> str:
 
 @contextmanager
 def _on_path(bench: Path) -> Iterator[None]:
-    """Put ``bench``'s folder, and those above it below ``tests``, at the front of ``sys.path``.
+    """Put ``bench``'s folder, those above it below ``tests``, and their ``support`` first in ``sys.path``.
 
     cocotb's runner hands that path to the simulation; benches share modules of the folders above.
     """
     before = sys.path[:]
     parents = bench.resolve().parents
     names = [parent.name for parent in parents]
-    sys.path[:0] = map(str, parents[: max(1, names.index("tests"))] if "tests" in names else parents[:1])
+    folders = parents[: max(1, names.index("tests"))] if "tests" in names else parents[:1]
+    sys.path[:0] = [str(path) for folder in folders for path in (folder, folder / "support")]
     try:
         yield
     finally:

@@ -26,8 +26,8 @@ PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)
 
 
 def load(name: str) -> ModuleType:
-    """The module ``name`` beside this file."""
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / f"{name}.py")
+    """The module ``name`` of ``tests/hdl/support``."""
+    spec = importlib.util.spec_from_file_location(name, HERE.parent / "support" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
