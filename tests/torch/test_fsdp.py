@@ -27,6 +27,8 @@ def ranks(torchrun: Callable[..., Ranks]) -> Ranks:
 def test_trains_as_without_compression(ranks: Ranks, name: str) -> None:
     for rank in ranks:
         assert rank[name]["compressed"] >= 20  # at least one for each step
+        assert rank[name]["counted"] == [rank[name]["compressed"], rank[name]["raw"]]
+        assert rank[name]["ratio"] > 1.5
         assert rank[name]["loss"] != rank[PLAIN[name]]["loss"]
         assert rank[name]["loss"] == pytest.approx(rank[PLAIN[name]]["loss"], rel=0.02)
 

@@ -21,7 +21,12 @@ def trained(module: Any, state: CompressState | None = None) -> dict[str, Any]:
     loss = steps(module, sgd(module), STEPS)
     found = {"loss": mean_of(loss)}
     if state is not None:
+        counted = state.statistics()
         found |= {"compressed": state.compressed, "raw": state.raw}
+        found |= {
+            "counted": [counted.calls - counted.torch_calls, counted.torch_calls],
+            "ratio": counted.ratio,
+        }
     return found
 
 
