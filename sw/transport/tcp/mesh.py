@@ -195,7 +195,11 @@ def _accept_floats(
         port = bytearray(_PORT.size)
         if transport.recv_into(peer, port) != _PORT.size:
             raise TransportError(f"rank {peer} did not say where its connection for floats comes from")
-        expected[transport.sockets()[peer].getpeername()[0], _PORT.unpack(port)[0]] = peer
+        try:
+            address = transport.sockets()[peer].getpeername()[0]
+        except OSError as error:  # it vanished after its message
+            raise PeerLost(f"rank {peer} is lost: {error.strerror or error}") from error
+        expected[address, _PORT.unpack(port)[0]] = peer
     accepting.setblocking(False)
     poll = select.poll()
     poll.register(accepting, select.POLLIN)
