@@ -394,6 +394,20 @@ class Codec:
         _paths.backend.lossy(values, into, *self._numbers, scale, self._threads)
         return out
 
+    def split(self, x: Float32, out: Float32 | None = None, *, scale: int = 0) -> Float32:
+        """Return `lossy` of ``x`` and leave in ``x`` what is lost, zero where that is not finite.
+
+        Error feedback in one pass over memory. ``x`` must be C-contiguous and writable; ``out``, of the same
+        size, must not overlap it.
+        """
+        _destination(x, None, "values")
+        if out is None:
+            out = np.empty(x.shape, _FLOAT32)
+        else:
+            _destination(out, x.size, "out")
+        _paths.backend.split(x, out, *self._numbers, scale, self._threads)
+        return out
+
     def scaled(self, exponent: int) -> Codec | ScaledCodec:
         """Return this codec with streams of values times ``2**exponent``; itself for exponent 0.
 

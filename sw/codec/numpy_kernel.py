@@ -183,6 +183,17 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
         store(seen, into[first : first + len(bits)])
 
 
+def split(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> None:
+    """Write to ``out`` what `lossy` does, and to ``x`` what is left without it."""
+    values, kept = np.frombuffer(x, np.float32), np.frombuffer(out, np.float32)
+    if len(kept) != len(values) or np.may_share_memory(kept, values):
+        raise ValueError("out must be as large as the values, and elsewhere")
+    lossy(x, out, codec, e0, t, b, scale, threads)
+    with np.errstate(all="ignore"):
+        values -= kept
+    values[~np.isfinite(values)] = 0
+
+
 def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
     """Count the values with each tag, or the groups with each code."""
     coder = _CODERS[codec]

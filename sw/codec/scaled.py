@@ -26,3 +26,4 @@ class ScaledCodec:
         self.decompress_add = partial(codec.decompress_add, scale=exponent)
         self.compress_sum = partial(codec.compress_sum, scale=exponent)
         self.lossy = partial(codec.lossy, scale=exponent)
+        self.split = partial(codec.split, scale=exponent)

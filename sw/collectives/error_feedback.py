@@ -88,8 +88,8 @@ class ErrorFeedback:
         if residual.shape != gradient.shape:
             raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
         if self.decay == 1:
-            return residual + gradient
-        wanted = np.multiply(residual, np.float32(self.decay))
+            return np.add(residual, gradient, order="C")
+        wanted = np.multiply(residual, np.float32(self.decay), order="C")
         wanted += gradient
         return wanted
 
@@ -106,8 +106,10 @@ class ErrorFeedback:
         ``wanted`` becomes the residual's memory. ``out`` is other memory of its shape, for the result.
         """
         if isinstance(codec, Codec):
-            kept = codec.summing(exponent).lossy(wanted, out)
-        elif exponent:
+            kept = codec.summing(exponent).split(wanted, out)
+            self._residuals[name] = wanted
+            return kept
+        if exponent:
             factor = np.float32(2.0**exponent)
             kept = codec.lossy(wanted * factor, out)
             kept /= factor

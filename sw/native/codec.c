@@ -367,6 +367,39 @@ release_x:
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+PyDoc_STRVAR(split_doc,
+"split(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
+"Write to out what decompressing the compressed values of x gives, and to x what is left without it, zero where\n"
+"that is not finite.");
+
+static PyObject *split(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s;
+    Py_buffer x, out;
+    if (!arguments_are("split", given, 8) || !settings_of(arguments + 2, &s)
+        || !values_of(arguments[0], &x, PyBUF_WRITABLE, &s.source))
+        return NULL;
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
+        goto release_x;
+    if (s.source != FLOAT32 || s.result != FLOAT32 || out.len != x.len || overlap(&x, &out)) {
+        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and elsewhere; both fp32");
+        goto release_out;
+    }
+    const size_t lanes = (size_t)x.len / LANE_BYTES;
+    status result;
+    BEGIN_WORK(lanes)
+    result = stream_split(s, x.buf, lanes, out.buf);
+    END_WORK
+    if (result)
+        fail(result, 0, s.scale, 0);
+release_out:
+    PyBuffer_Release(&out);
+release_x:
+    PyBuffer_Release(&x);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 PyDoc_STRVAR(histogram_doc,
 "histogram(x, codec, e0, t, b, scale, threads)\n--\n\n"
 "How many of the values have each tag, or how many groups of them each code: a tuple.");
@@ -483,6 +516,7 @@ static PyMethodDef methods[] = {
     FAST(compress_sum),
     FAST(offsets),
     FAST(lossy),
+    FAST(split),
     FAST(histogram),
     FAST(crc32),
     {"largest", largest, METH_O, largest_doc},

@@ -164,26 +164,54 @@ size_t stream_estimate(settings s, const void *x, size_t lanes)
 
 /* Lane by lane */
 
+static status lossy_block(const settings *s, const lane_bits *x, size_t lanes, lane_bits *out)
+{
+    lane_bits scaled[STREAM_LANES];
+    const bool in_steps = s->coder->settle && s->scale <= MOST_SUM_SCALE;
+    if (in_steps && s->coder->settle(x, lanes, s->p, s->scale, scaled)) {
+        memcpy(out, scaled, lanes * LANE_BYTES);
+        return OK;
+    }
+    if (s->kernel->scale(x, lanes, power_of_two(s->scale), scaled))
+        return OVERFLOWED;
+    s->coder->lossy(scaled, lanes, s->p, scaled);
+    s->kernel->scale(scaled, lanes, power_of_two(-s->scale), out);
+    return OK;
+}
+
 status stream_lossy(settings s, const void *x, size_t lanes, void *out)
 {
-    const float there = power_of_two(s.scale), back = power_of_two(-s.scale);
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
         lane_bits buffer[STREAM_LANES];
         lane_bits *into = s.result == FLOAT32 ? out : buffer;
         const lane_bits *values = as_lanes(&s, x, here, buffer);
-        if (s.scale) {
-            if (s.kernel->scale(values, here, there, buffer))
-                return OVERFLOWED;
-            s.coder->lossy(buffer, here, s.p, buffer);
-            s.kernel->scale(buffer, here, back, into);
-        } else {
+        status result = OK;
+        if (s.scale || s.p.lattice)
+            result = lossy_block(&s, values, here, into);
+        else
             s.coder->lossy(values, here, s.p, into);
-        }
+        if (result)
+            return result;
         if (s.result != FLOAT32)
             s.kernel->conversions->narrow[s.result](buffer, here, out);
         x = values_from(x, s.source, here);
         out = (uint8_t *)out + here * value_bytes(s.result);
+        lanes -= here;
+    }
+    return OK;
+}
+
+status stream_split(settings s, lane_bits *x, size_t lanes, lane_bits *kept)
+{
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        const status result = stream_lossy(s, x, here, kept);
+        if (result)
+            return result;
+        s.kernel->subtract(x, here, kept);
+        x += here;
+        kept += here;
         lanes -= here;
     }
     return OK;

@@ -23,6 +23,14 @@ INLINE void add_loop(const lane_bits *addend, const lane_bits *x, size_t lanes, 
         y[i] = added(addend[i], x[i]);
 }
 
+INLINE void subtract_loop(lane_bits *x, size_t lanes, const lane_bits *kept)
+{
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t left = as_bits(as_float(x[i]) - as_float(kept[i]));
+        x[i] = select_bits((left & 0x7F800000) != 0x7F800000, left, 0);
+    }
+}
+
 INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
 {
     uint32_t largest = 0;
@@ -42,6 +50,10 @@ INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
     attributes static void add_##set(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y) \
     {                                                                                                        \
         add_loop(addend, x, lanes, y);                                                                       \
+    }                                                                                                        \
+    attributes static void subtract_##set(lane_bits *x, size_t lanes, const lane_bits *kept)                 \
+    {                                                                                                        \
+        subtract_loop(x, lanes, kept);                                                                       \
     }                                                                                                        \
     attributes static uint32_t largest_##set(const lane_bits *x, size_t lanes)                               \
     {                                                                                                        \
@@ -66,6 +78,7 @@ static const kernel scalar = {
     .coders = {[PAPER] = &paper_scalar, [PLANES] = &planes_scalar},
     .scale = scale_scalar,
     .add = add_scalar,
+    .subtract = subtract_scalar,
     .largest = largest_scalar,
     .conversions = &half_scalar,
 };
@@ -117,6 +130,7 @@ static const kernel avx2 = {
     .coders = {[PAPER] = &paper_avx2, [PLANES] = &planes_avx2},
     .scale = scale_avx2,
     .add = add_avx2,
+    .subtract = subtract_avx2,
     .largest = largest_avx2,
     .conversions = &half_avx2,
 };
@@ -128,6 +142,7 @@ static const kernel avx512 = {
     .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_avx512},
     .scale = scale_avx512,
     .add = add_avx512,
+    .subtract = subtract_avx512,
     .largest = largest_avx512,
     .conversions = &half_avx512,
 };
@@ -139,6 +154,7 @@ static const kernel gfni = {
     .coders = {[PAPER] = &paper_avx512, [PLANES] = &planes_gfni},
     .scale = scale_avx512,
     .add = add_avx512,
+    .subtract = subtract_avx512,
     .largest = largest_avx512,
     .conversions = &half_avx512,
 };

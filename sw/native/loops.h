@@ -54,8 +54,8 @@ INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
 }
 
 /* A coder of an instruction set, of a file's `compress`, `decode`, `lossy_loop` and `data_bytes_loop`. `decode`
- * adds if there is an addend, which is known where it is called. The last two may be NULL. */
-#define CODER(name, of_format, of_sum, of_add_steps, attributes)                                             \
+ * adds if there is an addend, which is known where it is called. The other functions may be NULL. */
+#define CODER(name, of_format, of_sum, of_settle, of_add_steps, attributes)                                  \
     attributes static size_t decompress(const uint8_t *block, size_t lanes, parameters p, lane_bits *out)    \
     {                                                                                                        \
         return decode(block, lanes, p, NULL, out);                                                           \
@@ -81,6 +81,7 @@ INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
         .lossy = lossy,                                                                                      \
         .data_bytes = data_bytes,                                                                            \
         .sum = of_sum,                                                                                       \
+        .settle = of_settle,                                                                                 \
         .add_steps = of_add_steps,                                                                           \
     };
 

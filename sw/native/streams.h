@@ -87,6 +87,8 @@ status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lan
 status stream_lossy(settings s, const void *x, size_t lanes, void *out);
 /* Largest finite magnitude, as bits of fp32. */
 uint32_t stream_largest(settings s, const void *x, size_t lanes);
+/* Splits fp32 values into what a codec keeps of them, and the finite rest, which `x` keeps. */
+status stream_split(settings s, lane_bits *x, size_t lanes, lane_bits *kept);
 /* Adds to `counts`, of which the format has `classes`. */
 status stream_histogram(settings s, const void *x, size_t lanes, uint64_t counts[MAX_CLASSES]);
 

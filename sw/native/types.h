@@ -147,6 +147,8 @@ typedef struct {
      * a lattice. */
     status (*sum)(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
                   uint8_t *out, sizes *moved);
+    /* Values' multiples of the step, scaled there and back; false, and `out` is unspecified, if one is raw. */
+    bool (*settle)(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out);
     /* Sums of decompressed values and of the addend, as in `sum`; false, and `sums` is unspecified, if one of
      * them is raw. */
     bool (*add_steps)(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
@@ -179,6 +181,8 @@ typedef struct {
     bool (*scale)(const lane_bits *x, size_t lanes, float factor, lane_bits *y);
     /* y = addend + x; `y` may be the addend. */
     void (*add)(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y);
+    /* What is left of x without `kept`, in `x`; zero where that is not finite. */
+    void (*subtract)(lane_bits *x, size_t lanes, const lane_bits *kept);
     /* Largest finite magnitude, as bits. Any number of lanes. */
     uint32_t (*largest)(const lane_bits *x, size_t lanes);
     const conversions *conversions;

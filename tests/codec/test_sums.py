@@ -111,3 +111,25 @@ def test_sums_of_the_papers_codec_are_those_of_its_values() -> None:
 def test_the_lattice_is_part_of_the_name() -> None:
     planes = Codec(codec="planes")
     assert len({planes.name, planes.scaled(3).name, planes.summing(3).name, planes.summing().name}) == 4
+
+
+@pytest.mark.parametrize("scale", [0, 5, -7, 100])
+@pytest.mark.parametrize("name", ["paper", "planes"])
+def test_split(path: str, name: str, scale: int) -> None:
+    """What is kept is `lossy`, the rest stays; zero for infinities and NaNs."""
+    plain = Codec(codec=name)
+    for codec in (plain.scaled(scale), plain.summing(scale)):
+        for count in (0, 1, 33, 2048, 5000):
+            x = values(count, 7 + count, 10, max(scale, 0))
+            x[np.abs(x) > 1e5] = np.nan
+            kept = codec.lossy(x)
+            with np.errstate(all="ignore"):
+                rest = x - kept
+            rest[~np.isfinite(rest)] = 0
+            left, out = x.copy(), np.empty_like(x)
+            assert codec.split(left, out) is out
+            assert (left.tobytes(), out.tobytes()) == (rest.tobytes(), kept.tobytes())
+    with pytest.raises(ValueError, match="elsewhere"):
+        plain.split(left, left)
+    with pytest.raises(ValueError, match="must be C-contiguous and writable"):
+        plain.split(left[::2])

@@ -286,6 +286,11 @@ TARGET_AVX2 static bool add_steps(const lane_bits *addend, const lane_bits *valu
     return add_steps_loop(addend, values, lanes, p, scale, sums);
 }
 
-CODER(planes_avx2, planes_format, sum, add_steps, TARGET_AVX2)
+TARGET_AVX2 static bool settle(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out)
+{
+    return settle_loop(x, lanes, p, scale, out);
+}
+
+CODER(planes_avx2, planes_format, sum, settle, add_steps, TARGET_AVX2)
 
 #endif

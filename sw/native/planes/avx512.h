@@ -278,4 +278,9 @@ TARGET static bool add_steps(const lane_bits *addend, const lane_bits *values, s
     return add_steps_loop(addend, values, lanes, p, scale, sums);
 }
 
-CODER(CODER_NAME, planes_format, sum, add_steps, TARGET)
+TARGET static bool settle(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out)
+{
+    return settle_loop(x, lanes, p, scale, out);
+}
+
+CODER(CODER_NAME, planes_format, sum, settle, add_steps, TARGET)

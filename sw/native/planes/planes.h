@@ -115,13 +115,35 @@ INLINE void lossy_loop(const lane_bits *x, size_t lanes, parameters p, lane_bits
     }
 }
 
+/* Magnitudes that are raw once they are scaled. */
+INLINE uint32_t scaled_limit(parameters p, int scale)
+{
+    const int32_t exponent = (int32_t)p.e0 + RAW_EXPONENT - scale;
+    return (exponent < 255 ? (uint32_t)exponent : 255) << MANTISSA_BITS;
+}
+
+INLINE bool settle_loop(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out)
+{
+    const float factor = half_steps(p) * power_of_two(scale), step = step_of(p) * power_of_two(-scale);
+    const uint32_t limit = scaled_limit(p, scale);
+    uint32_t raws = 0;
+    for (size_t i = 0; i < lanes; i++) {
+        const uint32_t magnitude = x[i] & 0x7FFFFFFF;
+        const bool raw = magnitude >= limit;
+        const uint32_t q = steps_of(magnitude, raw, factor);
+        out[i] = as_bits((float)(int32_t)q * step) | select_bits(q > 0, x[i] & 0x80000000, 0);
+        raws |= raw;
+    }
+    return !raws;
+}
+
 INLINE bool add_steps_loop(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
                            lane_bits *sums)
 {
-    const float factor = half_steps(p) * power_of_two(scale), step = step_of(p);
-    const int32_t exponent = (int32_t)p.e0 + RAW_EXPONENT - scale;
-    const uint32_t own_limit = (exponent < 255 ? (uint32_t)exponent : 255) << MANTISSA_BITS, limit = raw_limit(p);
+    const uint32_t limit = raw_limit(p);
     uint32_t raws = 0;
+    const float factor = half_steps(p) * power_of_two(scale), step = step_of(p);
+    const uint32_t own_limit = scaled_limit(p, scale);
     for (size_t i = 0; i < lanes; i++) {
         const uint32_t magnitude = addend[i] & 0x7FFFFFFF;
         const bool raw = magnitude >= own_limit;

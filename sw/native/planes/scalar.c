@@ -185,4 +185,9 @@ static bool add_steps(const lane_bits *addend, const lane_bits *values, size_t l
     return add_steps_loop(addend, values, lanes, p, scale, sums);
 }
 
-CODER(planes_scalar, planes_format, sum, add_steps, )
+static bool settle(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out)
+{
+    return settle_loop(x, lanes, p, scale, out);
+}
+
+CODER(planes_scalar, planes_format, sum, settle, add_steps, )
