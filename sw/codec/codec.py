@@ -394,17 +394,18 @@ class Codec:
         _paths.backend.lossy(values, into, *self._numbers, scale, self._threads)
         return out
 
-    def split(self, x: Float32, out: Float32 | None = None, *, scale: int = 0) -> Float32:
+    def split(self, x: Floats, out: Floats | None = None, *, scale: int = 0) -> Floats:
         """Return `lossy` of ``x`` and leave in ``x`` what is lost, zero where that is not finite.
 
-        Error feedback in one pass over memory. ``x`` must be C-contiguous and writable; ``out``, of the same
-        size, must not overlap it.
+        Error feedback in one pass over memory. ``x`` is a C-contiguous, writable float32 array. ``out``, of
+        the same type and size, must not overlap it.
         """
-        _destination(x, None, "values")
+        _destination(x, None, None, "values")
         if out is None:
-            out = np.empty(x.shape, _FLOAT32)
-        else:
-            _destination(out, x.size, "out")
+            out = np.empty(x.shape, x.dtype)
+        _destination(out, x.size, None, "out")
+        if (x.dtype, out.dtype) != (_FLOAT32, _FLOAT32):
+            raise TypeError(f"values and out must be float32 arrays, not {x.dtype} and {out.dtype}")
         _paths.backend.split(x, out, *self._numbers, scale, self._threads)
         return out
 

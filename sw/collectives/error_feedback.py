@@ -49,6 +49,8 @@ class ErrorFeedback:
         self.decay = decay
         self.comm = comm
         self._residuals: dict[Hashable, NDArray[np.float32]] = {}
+        self._spare: NDArray[np.float32] | None = None
+        """The last residual's memory before: new memory costs page faults."""
 
     def __call__(
         self,
@@ -78,7 +80,7 @@ class ErrorFeedback:
         return out
 
     def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
-        """Return gradient plus residual, for `kept`, in new memory. No residual changes.
+        """Return gradient plus residual, for `kept`, in memory that is not used yet. No residual changes.
 
         Raises ``ValueError`` if the shape of ``name`` has changed.
         """
@@ -88,7 +90,10 @@ class ErrorFeedback:
         if residual.shape != gradient.shape:
             raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
         if self.decay == 1:
-            return np.add(residual, gradient, order="C")
+            spare, self._spare = self._spare, None
+            if spare is None or spare.shape != gradient.shape:
+                return np.add(residual, gradient, order="C")
+            return np.add(residual, gradient, out=spare)
         wanted = np.multiply(residual, np.float32(self.decay), order="C")
         wanted += gradient
         return wanted
@@ -107,6 +112,7 @@ class ErrorFeedback:
         """
         if isinstance(codec, Codec):
             kept = codec.summing(exponent).split(wanted, out)
+            self._spare = self._residuals.get(name)
             self._residuals[name] = wanted
             return kept
         if exponent:

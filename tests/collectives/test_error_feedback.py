@@ -56,6 +56,18 @@ def test_tensors_are_apart_and_out_may_be_the_gradient() -> None:
         feedback.residual("a")
 
 
+def test_what_is_added_stays_until_it_is_kept() -> None:
+    """Two tensors of one shape at a time, over several steps: neither takes the other's memory."""
+    feedback, x = ErrorFeedback(Codec(codec="planes")), np.full(100, 0.0003, np.float32)
+    for step in range(1, 5):
+        wanted = {name: feedback.added(sign * x, name) for name, sign in (("a", 1), ("b", -1))}
+        assert np.array_equal(wanted["a"], -wanted["b"])
+        for name, values in wanted.items():
+            sent = feedback.kept(values, name, feedback.codec, 0)
+            assert not (step < 4 and sent.any())
+    assert np.allclose(feedback.residual("a"), 4 * x - 2.0**-9)
+
+
 def test_scale_and_decay() -> None:
     tiny = np.full(10, 1e-9, np.float32)
     feedback = ErrorFeedback(Codec())

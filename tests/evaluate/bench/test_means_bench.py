@@ -39,6 +39,7 @@ def test_the_command(
         assert row["ranks"] == ranks
         assert 0 < row["feedback"] < row["mean"] < 1
         assert 0 < row["added_bytes"] < 1
+        assert row["unexplained"] < 1e-7 * row["feedback"] ** 2  # planes: residuals have all that is lost
     raw, mean, fed = facts["trainings"]
     assert [run["variant"] for run in (raw, mean, fed)] == ["raw", "mean", "mean, feedback"]
     assert all(len(run["losses"]) == 6 and run["ranks"] == 4 for run in facts["trainings"])

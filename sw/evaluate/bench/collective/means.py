@@ -38,12 +38,15 @@ class Errors:
 
     ``mean`` and ``feedback`` are their distance from the exact sum over the steps, relative to its length.
     ``added_bytes`` is what dividing after the last compression adds to the bytes of a call, as a share.
+    ``unexplained`` is the share of the exact sum's energy that is in neither the means with feedback nor the
+    last residuals.
     """
 
     ranks: int
     mean: float
     feedback: float
     added_bytes: float
+    unexplained: float
 
 
 @dataclass
@@ -186,9 +189,13 @@ def _errors(
             tick(f"errors of {transport.size} ranks")
         worker.apply(exact)
     length = float(np.linalg.norm(total[0])) or 1.0
-    alone, with_feedback = (float(np.linalg.norm(other - total[0])) / length for other in total[1:])
+    rest = np.empty_like(exact)
+    allreduce_comp(transport, memory.residual("gradient"), rest, MEAN, path="off")
+    alone, with_feedback, with_rest = (
+        float(np.linalg.norm(other - total[0])) / length for other in (total[1], total[2], total[2] + rest)
+    )
     share = added / (bytes_sent - added) if added else 0.0
-    return Errors(transport.size, alone, with_feedback, share)
+    return Errors(transport.size, alone, with_feedback, share, with_rest**2)
 
 
 def added_by_dividing_last(codec: Codec, scale: int, mean: Floats, ranks: int) -> int:
@@ -225,12 +232,14 @@ def errors_table(errors: Sequence[Errors], steps: int) -> Table:
     """Tabulate one line per number of ranks."""
     table = Table(
         f"Relative error of the means, accumulated over {steps} steps",
-        "ranks", "mean", "mean, feedback", "bytes that dividing\nlast adds, %",
+        "ranks", "mean", "mean, feedback", "energy that residuals\ndo not explain",
+        "bytes that dividing\nlast adds, %",
     )  # fmt: skip
     for row in errors:
         table.add_row(
-            str(row.ranks), f"{row.mean:.4f}", f"{row.feedback:.4f}", f"{100 * row.added_bytes:.1f}"
-        )
+            str(row.ranks), f"{row.mean:.4f}", f"{row.feedback:.4f}", f"{row.unexplained:.1e}",
+            f"{100 * row.added_bytes:.1f}",
+        )  # fmt: skip
     return table
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path
+from ....collectives import ErrorFeedback
 from ....collectives.building import SUB_BLOCK
 from ....commands import report
 from ....commands.speed import Calls, Floats, best_seconds
@@ -16,6 +17,30 @@ from ....commands.speed import Calls, Floats, best_seconds
 SCALE = 4
 PATHS = (AUTOMATIC, "avx2")
 TARGETS = {0: 0.95, SCALE: 1.15}
+
+
+FEEDBACK = 2.0
+"""Target of error feedback in one pass against passes of NumPy, which it took before."""
+
+
+def feedback_figure(kind: str, x: Floats, bound: float, repeats: int) -> report.Figure:
+    """Compare error feedback, of which one pass does most, with a pass for each step, in turns."""
+    planes, memory = Codec(bound, "planes", threads=1), ErrorFeedback(Codec(bound, "planes"))
+    residual, kept = np.zeros_like(x), np.empty_like(x)
+
+    def in_passes() -> None:
+        wanted = residual + x
+        planes.lossy(wanted, kept, scale=SCALE)
+        np.subtract(wanted, kept, out=wanted)
+        np.isfinite(np.dot(wanted, wanted))
+
+    calls: Calls = {
+        "passes": in_passes,
+        "one": lambda: memory.kept(memory.added(x), "", planes, SCALE, kept),
+    }
+    seconds = best_seconds(calls, 2 * repeats, 3.0)
+    gain = seconds["passes"] / seconds["one"]
+    return report.Figure(f"{kind}: planes: error feedback, against NumPy", gain, FEEDBACK)
 
 
 def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[report.Figure]:
@@ -45,3 +70,4 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[re
                 yield report.Figure(title, seconds["fp32"] / seconds["exact"], target)
     finally:
         force_path(before)
+    yield feedback_figure(kind, x, bound, repeats)
