@@ -54,7 +54,9 @@ Mode = Annotated[
 ]
 Codecs = Annotated[
     str | None,
-    typer.Option(metavar="CODECS", help="paper (default) or planes: one for all, or one per host."),
+    typer.Option(
+        metavar="CODECS", help=f"{', '.join(CODECS)}: one for all, or one per host; default: {DEFAULT_CODEC}."
+    ),
 ]
 Congestion = Annotated[str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")]
 Rate = Annotated[

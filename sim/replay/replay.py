@@ -24,7 +24,7 @@ from inceptionn.commands.console import (
     write_json,
     write_text,
 )
-from inceptionn.wire import DEFAULT_CODEC, CodecParameters, codec_spec
+from inceptionn.wire import CODECS, DEFAULT_CODEC, CodecParameters, codec_spec
 
 from ..capture import PcapWriter, read_pcap
 from ..golden import EngineConfig, Result
@@ -111,7 +111,10 @@ def replay(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="CODEC", help="paper (default) or planes. With --verilog, the file's codec."),
+        typer.Option(
+            metavar="CODEC",
+            help=f"{', '.join(CODECS)}; default: {DEFAULT_CODEC}, or with --verilog the file's codec.",
+        ),
     ] = None,
     waves: Annotated[
         Path | None,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from ...commands import report
-from ...commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from ...commands.console import JsonFile, Table, new_progress
 from ...commands.environment import environment
 from ...commands.own_codec import OwnCodec, own_codec
 from ..training.data import require_digits
@@ -76,11 +76,11 @@ def made(name: str, settings: Settings) -> tuple[Artefact, Callable[[Any, Artefa
 
 def _prepared(
     out: Path, seed: int, quick: bool, torch: bool, network: bool, json_file: Path | None
-) -> Settings:
-    """Check all requirements, and return the settings."""
-    check_outputs(json_file, plot=out / "figure.png")
+) -> tuple[report.Report, Settings]:
+    """Check all requirements, and return the outputs and the settings."""
+    outputs = report.Report(seed, json_file, plot=out / "figure.png")
     require_digits()
-    return Settings(seed, quick, torch, network)
+    return outputs, Settings(seed, quick, torch, network)
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -96,17 +96,17 @@ def _command(name: str) -> Callable[..., None]:
         own: OwnCodec = None,
     ) -> None:
         codec = own_codec(own)
-        settings = replace(_prepared(out, seed, quick, torch, network, json_file), codec=codec)
-        console, facts = Console(json_file=json_file), environment(seed)
-        with new_progress(console, bar=False) as progress:
+        outputs, settings = _prepared(out, seed, quick, torch, network, json_file)
+        settings, facts = replace(settings, codec=codec), outputs.environment
+        with new_progress(outputs.console, bar=False) as progress:
             task = progress.add_task(name, total=None)
             artefact, draw = made(
                 name, replace(settings, step=lambda text: progress.update(task, description=text))
             )
-        show(console, artefact, facts)
+        show(outputs.console, artefact, facts)
         paths = write(out, artefact, facts, draw)
-        console.print(f"{artefact.seconds:.0f} s; {', '.join(map(str, paths))}")
-        write_json(json_file, artefact.facts(facts))
+        outputs.show([f"{artefact.seconds:.0f} s; {', '.join(map(str, paths))}"])
+        outputs.write(artefact.facts(facts), ())
 
     if not source.codec:  # the option is not for this artefact
         shown = signature(command, eval_str=True)
@@ -140,8 +140,8 @@ def everything(
 ) -> None:
     """Make all artefacts in sequence; if one fails, the others still run, and the exit status is 1."""
     chosen = report.choices(only, tuple(ARTEFACTS), "--only")
-    settings = _prepared(out, seed, quick, torch, network, json_file)
-    console, facts = Console(json_file=json_file), environment(seed)
+    outputs, settings = _prepared(out, seed, quick, torch, network, json_file)
+    console, facts = outputs.console, outputs.environment
     summary = Table("Artefacts", "", "seconds", "rows", "claims that hold", "files", left=1)
     results, failed = [], []
     with new_progress(console) as progress:
@@ -164,9 +164,7 @@ def everything(
             )  # fmt: skip
             results.append(artefact.facts(facts))
     console.print(summary)
-    write_json(
-        json_file, {"command": "reproduce all", "environment": facts, "artefacts": results, "failed": failed}
-    )
+    outputs.write({"command": "reproduce all", "artefacts": results, "failed": failed}, ())
     if failed:
         raise RuntimeError("; ".join(failed))
 
