@@ -111,10 +111,7 @@ def replay(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(
-            metavar="CODEC",
-            help=f"{', '.join(CODECS)}; default: {DEFAULT_CODEC}, or with --verilog the file's codec.",
-        ),
+        typer.Option(metavar="CODEC", help=f"{', '.join(CODECS)}; or as the Verilog ({DEFAULT_CODEC})."),
     ] = None,
     waves: Annotated[
         Path | None,
