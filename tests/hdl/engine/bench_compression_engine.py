@@ -16,19 +16,21 @@ from engine_bench import (
     Stimulus,
     beats,
 )
-from engine_pace import RATE, check_bypass, check_idle_cycles, input_rate, run_stalled
+from engine_pace import check_bypass, check_idle_cycles, check_throughput, input_rate, run_stalled, verdicts
 from engine_traffic import (
     PARAMETERS,
     RATIOS,
-    cuts,
+    cut_frames,
     long_frame,
     minimum_frames,
     ones,
+    ragged,
     replay,
     segments,
     sent_checksum_edges,
     shapes,
     with_configs,
+    with_good_between,
 )
 
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
@@ -65,10 +67,8 @@ async def empties_its_flow_table_first(dut):
 async def every_verdict(dut, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
     tb = await CompressionTB.started(dut)
-    passages = await tb.run(replay(transmit_sequences), pauses)
-    met = {passage.result.verdict for passage in passages}
     receive_only = {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
-    assert met == set(Verdict) - receive_only
+    assert verdicts(await tb.run(replay(transmit_sequences), pauses)) == set(Verdict) - receive_only
 
 
 @cocotb.test()
@@ -77,14 +77,7 @@ async def cut_anywhere(dut, pauses):
     """A tagged frame that ends after any of its first 130 bytes, good frames in between."""
     tb = await CompressionTB.started(dut)
     data = payload("gradients", 40)
-    stimuli = [
-        *cuts(tcp(data), "TCP"),
-        *cuts(tcp(data, vlan=5, tcp_options=bytes(12)), "TCP with VLAN tag and options"),
-        *cuts(udp(data), "UDP"),
-    ]
-    for place in range(0, len(stimuli), 9):
-        stimuli.insert(place, Stimulus(udp(data), name="good one between cuts"))
-    await tb.run(stimuli, pauses)
+    await tb.run(with_good_between(cut_frames(data), 9, lambda: udp(data)), pauses)
 
 
 @cocotb.test()
@@ -169,9 +162,7 @@ async def partial_beats(dut):
     stimuli = []
     for size in (60, 100, 300):
         for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
-            for place in sorted({0, 1, 2, beats(len(frame)) - 2}):
-                stimuli.append(Stimulus(frame, name="ragged", partial=place))
-                stimuli += [Stimulus(frame, name="after a ragged one"), *ones(1)]
+            stimuli += ragged(frame, {0, 1, 2, beats(len(frame)) - 2})
     passages = await tb.run(stimuli)
     assert sum(p.result.verdict is Verdict.COMPRESSED for p in passages) == 3 * 4
 
@@ -181,8 +172,7 @@ async def partial_beats(dut):
 async def mixed(dut, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
     tb = await CompressionTB.started(dut)
-    passages = await tb.run(with_configs(host_frames(random, 200, long_share=0.02)), pauses)
-    assert len({passage.result.verdict for passage in passages}) > 8
+    assert len(verdicts(await tb.run(with_configs(host_frames(random, 200, long_share=0.02)), pauses))) > 8
 
 
 @cocotb.test()
@@ -218,15 +208,8 @@ async def bypass_throughput(dut):
 @cocotb.parametrize(ratio=list(RATIOS))
 async def compression_throughput(dut, ratio):
     """One input beat per cycle, averaged over the frames, whatever the data."""
-    tb = await CompressionTB.started(dut)
-    for size, number in ((1460, 30), (8960, 11)):
-        data = RATIOS[ratio](size)
-        passages = await tb.run(segments(lambda _, data=data: data, size, number))
-        raw = {passage.result.verdict for passage in passages}
-        assert raw == {Verdict.EXPANDED if ratio == "just below 1" else Verdict.COMPRESSED}
-        rate = input_rate(passages, 2)
-        tb.log.info("ratio %s, %d bytes: %.4f beats per cycle", ratio, size, rate)
-        assert rate >= RATE, f"ratio {ratio}, {size} bytes: {rate:.4f} input beats per cycle"
+    verdict = Verdict.EXPANDED if ratio == "just below 1" else Verdict.COMPRESSED
+    await check_throughput(await CompressionTB.started(dut), ratio, input_rate, verdict)
 
 
 @cocotb.test()

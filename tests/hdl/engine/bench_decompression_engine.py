@@ -18,22 +18,31 @@ from engine_bench import (
     Stimulus,
     beats,
 )
-from engine_pace import RATE, check_bypass, check_idle_cycles, input_rate, output_rate, run_stalled
+from engine_pace import (
+    check_bypass,
+    check_idle_cycles,
+    check_throughput,
+    input_rate,
+    output_rate,
+    run_stalled,
+    verdicts,
+)
 from engine_traffic import (
     OPTION_SIZES,
     PARAMETERS,
     RATIOS,
-    cuts,
+    cut_frames,
     long_frame,
     malformed_frames,
     minimum_frames,
     ones,
+    ragged,
     replay,
     restored_checksum_edges,
-    segments,
     sent,
     shapes,
     with_configs,
+    with_good_between,
 )
 
 from inceptionn.hdl.parts.beat import Beat
@@ -65,13 +74,11 @@ async def nothing_comes_from_nothing(dut):
 async def every_verdict(dut, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
     tb = await DecompressionTB.started(dut)
-    passages = await tb.run(replay(receive_sequences), pauses)
-    met = {passage.result.verdict for passage in passages}
     transmit_only = {
         Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE, Verdict.EXPANDED,
         Verdict.AMBIGUOUS,
     }  # fmt: skip
-    assert met == set(Verdict) - transmit_only
+    assert verdicts(await tb.run(replay(receive_sequences), pauses)) == set(Verdict) - transmit_only
 
 
 @cocotb.test()
@@ -80,15 +87,9 @@ async def cut_anywhere(dut, pauses):
     """A frame with a shim that ends after any of its first 130 bytes, good frames in between."""
     tb = await DecompressionTB.started(dut)
     data = payload("gradients", 120)
-    stimuli = [
-        *cuts(sent(tcp(data)), "TCP"),
-        *cuts(sent(tcp(data, vlan=5, tcp_options=bytes(12))), "TCP with VLAN tag and options"),
-        *cuts(sent(udp(data)), "UDP"),
-    ]
+    stimuli = cut_frames(data, sent)
     random.shuffle(stimuli)
-    for place in range(0, len(stimuli), 9):
-        stimuli.insert(place, Stimulus(sent(udp(data)), name="good one between cuts"))
-    passages = await tb.run(stimuli, pauses)
+    passages = await tb.run(with_good_between(stimuli, 9, lambda: sent(udp(data))), pauses)
     assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 100
 
 
@@ -168,9 +169,9 @@ async def checksums_next_to_zero(dut):
 async def malformed_between_good(dut, pauses):
     """Every malformation; what is left over or missing does not reach the next frame."""
     tb = await DecompressionTB.started(dut)
-    stimuli = malformed_frames(70)
-    for place in range(0, len(stimuli), 3):
-        stimuli.insert(place, Stimulus(sent(udp(payload("gradients", random.randint(16, 200))))))
+    stimuli = with_good_between(
+        malformed_frames(70), 3, lambda: sent(udp(payload("gradients", random.randint(16, 200))))
+    )
     passages = await tb.run([*stimuli, *ones(3)], pauses)
     assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 15
 
@@ -234,9 +235,7 @@ async def partial_beats(dut):
             (sent(tcp(data, tcp_options=bytes(40))), {0, 1, 2} - {Beat(engine_bench.LANES).parsed_beat}),
             (tcp(data, tos=0), {0, 1, 2, 7}),
         ):
-            for place in sorted(place for place in places if place < beats(len(frame)) - 1):
-                stimuli.append(Stimulus(frame, name="ragged", partial=place))
-                stimuli += [Stimulus(frame, name="after a ragged one"), *ones(1)]
+            stimuli += ragged(frame, (place for place in places if place < beats(len(frame)) - 1))
     await tb.run(stimuli)
 
 
@@ -246,8 +245,7 @@ async def mixed(dut, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
     tb = await DecompressionTB.started(dut)
     frames = wire_frames(random, 200, random.choice(PARAMETERS), long_share=0.02)
-    passages = await tb.run(with_configs(frames), pauses)
-    assert len({passage.result.verdict for passage in passages}) > 6
+    assert len(verdicts(await tb.run(with_configs(frames), pauses))) > 6
 
 
 @cocotb.test()
@@ -290,15 +288,7 @@ async def bypass_throughput(dut):
 @cocotb.parametrize(ratio=list(RATIOS)[1:])
 async def restoring_throughput(dut, ratio):
     """One output beat per cycle, averaged over the frames, at every ratio."""
-    tb = await DecompressionTB.started(dut)
-    for size, number in ((1460, 30), (8960, 11)):
-        data = RATIOS[ratio](size)
-        frames = [Stimulus(sent(s.frame)) for s in segments(lambda _, data=data: data, size, number)]
-        passages = await tb.run(frames)
-        assert {passage.result.verdict for passage in passages} == {Verdict.RESTORED}
-        rate = output_rate(passages, 2)
-        tb.log.info("ratio %s, %d bytes: %.4f beats per cycle", ratio, size, rate)
-        assert rate >= RATE, f"ratio {ratio}, {size} bytes: {rate:.4f} output beats per cycle"
+    await check_throughput(await DecompressionTB.started(dut), ratio, output_rate, Verdict.RESTORED, sent)
 
 
 @cocotb.test()

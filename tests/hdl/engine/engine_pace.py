@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import cocotb
 from cocotb.triggers import ClockCycles
 from engine_bench import EngineTB, Passage, Stimulus, beats
-from engine_traffic import minimum_frames, segments
+from engine_traffic import RATIOS, minimum_frames, segments
+
+from inceptionn.wire import Verdict
 
 RATE = 0.97
 """Fewest beats per cycle in steady state, of either engine."""
@@ -47,6 +49,25 @@ async def check_idle_cycles(tb: EngineTB) -> None:
             idle = beats(64) / rate - beats(64)
             tb.log.info("64 bytes, ToS %#04x: %.2f idle cycles", tos, idle)
             assert idle <= IDLE, f"64 bytes, ToS {tos:#04x}: {idle:.2f} idle cycles per frame"
+
+
+def verdicts(passages: Iterable[Passage]) -> set[Verdict]:
+    return {passage.result.verdict for passage in passages}
+
+
+async def check_throughput(
+    tb: EngineTB, ratio: str, rate_of: Callable[[list[Passage], int], float], verdict: Verdict,
+    form: Callable[[bytes], bytes] = bytes,
+) -> None:  # fmt: skip
+    """One beat per cycle on the side of ``rate_of``, averaged over frames, each sent in this form."""
+    for size, number in ((1460, 30), (8960, 11)):
+        data = RATIOS[ratio](size)
+        frames = segments(lambda _, data=data: data, size, number)
+        passages = await tb.run(Stimulus(form(each.frame)) for each in frames)
+        assert verdicts(passages) == {verdict}
+        rate = rate_of(passages, 2)
+        tb.log.info("ratio %s, %d bytes: %.4f beats per cycle", ratio, size, rate)
+        assert rate >= RATE, f"ratio {ratio}, {size} bytes: {rate:.4f} beats per cycle"
 
 
 async def run_stalled(tb: EngineTB, stimuli: Iterable[Stimulus], cycles: int) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -111,6 +111,29 @@ def restored_checksum_edges() -> list[Stimulus]:
 def cuts(frame: bytes, name: str, most: int = 130) -> list[Stimulus]:
     """``frame`` cut off after every byte up to ``most``."""
     return [Stimulus(frame[:end], name=f"{name}, cut") for end in range(1, min(len(frame), most) + 1)]
+
+
+def cut_frames(data: bytes, form: Callable[[bytes], bytes] = bytes) -> list[Stimulus]:
+    """Tagged frames of three kinds, each sent in this form, that end after any of their first 130 bytes."""
+    return [
+        *cuts(form(tcp(data)), "TCP"),
+        *cuts(form(tcp(data, vlan=5, tcp_options=bytes(12))), "TCP with VLAN tag and options"),
+        *cuts(form(udp(data)), "UDP"),
+    ]
+
+
+def with_good_between(stimuli: list[Stimulus], step: int, good: Callable[[], bytes]) -> list[Stimulus]:
+    """The stimuli with a good frame in every place that is a multiple of ``step``."""
+    for place in range(0, len(stimuli), step):
+        stimuli.insert(place, Stimulus(good(), name="good one between"))
+    return stimuli
+
+
+def ragged(frame: bytes, places: Iterable[int]) -> Iterator[Stimulus]:
+    """The frame with each of these beats, before ``tlast``, not full; good frames follow each time."""
+    for place in sorted(places):
+        yield Stimulus(frame, name="ragged", partial=place)
+        yield from (Stimulus(frame, name="after a ragged one"), *ones(1))
 
 
 def changing_configs() -> EngineConfig:
