@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import wire
-from .codec import MAX_SCALE, Codec, Index, crc32, scale_exponent
+from .codec import MAX_SCALE, Codec, Index, converted, crc32, scale_exponent
 from .wire import CodecParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
@@ -101,13 +101,17 @@ def pack(
     scale: int | Literal["auto"] | None = None,
     *,
     kind: Kind | None = None,
+    dtype: str | None = None,
 ) -> memoryview:
-    """Return the message of a float32 array of any shape, as bytes in memory of their own.
+    """Return the message of an array of any shape, as bytes in memory of their own.
+
+    Values are float32, float16 or bfloat16; ``dtype`` "bfloat16" takes uint16 as its patterns.
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`; ``"auto"`` uses
     :func:`~inceptionn.codec.scale_exponent`, and None does not scale. ``kind`` is the kind of the payload. By
     default it is ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
-    ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream.
+    ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream. For bfloat16 values
+    ``BFLOAT16``, which is exact, takes the place of ``RAW``.
 
     Errors are those of ``Codec.compress``.
     """
@@ -115,11 +119,10 @@ def pack(
     shape = values.shape
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
-    if values.dtype != np.float32:
-        raise TypeError(f"values must be a float32 array, not {values.dtype}")
+    plain = Kind.BFLOAT16 if values.dtype.name in ("bfloat16", "uint16") else Kind.RAW
     optional = kind is None
     if kind is None:
-        kind = Kind.RAW if codec is None else Kind.INCEPTIONN
+        kind = plain if codec is None else Kind.INCEPTIONN
     if kind in STREAMS:
         if codec is None:
             raise ValueError("a stream needs a codec, not None")
@@ -127,7 +130,7 @@ def pack(
     kind = Kind(kind)
     exponent = 0
     if scale == "auto":
-        exponent = scale_exponent(values, wire.DEFAULT_CODEC if codec is None else codec.codec)
+        exponent = scale_exponent(values, wire.DEFAULT_CODEC if codec is None else codec.codec, dtype=dtype)
     elif scale is not None:
         exponent = scale
 
@@ -139,19 +142,19 @@ def pack(
         first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
         # The stream is written where it stays; memory that it does not need is never touched.
         message = _memory(first + codec.max_compressed_size(values.size))
-        stream = codec.compress(values, message[first:], scale=exponent)
+        stream = codec.compress(values, message[first:], scale=exponent, dtype=dtype)
         size = len(stream)
         if indexed:
             index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
         if optional and size >= values.nbytes:
-            kind, index = Kind.RAW, b""
+            kind, index = plain, b""
         else:
             numbers = wire.three_numbers(codec.parameters)
             message = message[: first + size]
     if kind not in STREAMS:
         exponent = 0
-        flat = np.ascontiguousarray(values).reshape(-1)
-        payload = _to_bfloat16(flat) if kind == Kind.BFLOAT16 else flat.astype("<f4", copy=False)
+        into = "bfloat16" if kind == Kind.BFLOAT16 else None
+        payload = converted(values, into, patterns=dtype == "bfloat16").reshape(-1)
         size = payload.nbytes
         message = _memory(start + size)
         message[start:] = payload.view(np.uint8).data
@@ -212,34 +215,25 @@ def parse(buffer: Any) -> Header:
     return Header(Kind(kind), shape, scale, parameters, index, view[start:])
 
 
-def unpack(buffer: Any) -> NDArray[np.float32]:
-    """Return the values of a message, in their shape.
+def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:
+    """Return the values of a message, in their shape, as float32 or ``dtype``.
 
+    ``dtype`` as in `Codec.decompress`; "bfloat16" means uint16 patterns.
     Raises ``ValueError`` for a malformed message or stream, naming the byte offset.
     """
     header = parse(buffer)
-    if header.kind == Kind.RAW:
-        values = np.frombuffer(header.payload, "<f4").copy()
-    elif header.kind == Kind.BFLOAT16:
-        upper = np.frombuffer(header.payload, "<u2").astype(np.uint32)
-        values = (upper << 16).view(np.float32)
+    if header.kind in STREAMS:
+        codec, index = header.codec, header.index
+        values = codec.decompress(header.payload, header.count, scale=header.scale, index=index, dtype=dtype)
     else:
-        values = header.codec.decompress(header.payload, header.count, scale=header.scale, index=header.index)
-    return values.astype(np.float32, copy=False).reshape(header.shape)
+        stored = np.frombuffer(header.payload, "<f4" if header.kind == Kind.RAW else "<u2")
+        values = converted(stored, dtype, patterns=True)
+    return values.reshape(header.shape)
 
 
 def _memory(size: int) -> memoryview:
     """Allocate ``size`` bytes; unlike a bytearray's they are not set to zero."""
     return np.empty(size, np.uint8).data
-
-
-def _to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Round to nearest even; NaNs stay NaNs."""
-    bits = values.view(np.uint32)
-    upper = bits >> 16
-    rounded = upper + ((bits & 0xFFFF) + (upper & 1) > 0x8000)
-    nan = (bits & 0x7FFFFFFF) > 0x7F800000
-    return np.where(nan, upper | 0x40, rounded).astype("<u2")
 
 
 def _malformed(at: int, reason: str) -> ValueError:

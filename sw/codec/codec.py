@@ -496,6 +496,20 @@ def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, M
     return spec, spec.mode_of(mode)
 
 
+def converted(x: Any, dtype: Any = None, out: Floats | None = None, *, patterns: bool = False) -> Floats:
+    """Return values of any of the three types as ``dtype``, in their shape: a new array, or ``out``.
+
+    The nearest values, ties to even; NaNs stay NaNs, and float16 is infinite beyond 65504. ``dtype`` as in
+    `Codec.decompress`, or that of ``out``, a C-contiguous array of the same size that does not overlap ``x``.
+    ``patterns``: whether uint16 is taken as bfloat16; in ``out`` it is.
+    """
+    values = _values(x, "bfloat16" if patterns else None)
+    if out is None:
+        out = _empty(values.shape, dtype)
+    _paths.backend.convert(values, _destination(out, values.size, "bfloat16", "out"))
+    return out
+
+
 def scale_exponent(
     x: Any, codec: str = wire.DEFAULT_CODEC, *, mode: str | None = None, dtype: Any = None
 ) -> int:

@@ -203,6 +203,16 @@ def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: 
     return tuple(counts.tolist())
 
 
+def convert(x: Any, out: Any) -> None:
+    """Write to ``out`` the values of ``x``, or the nearest ones that its type has."""
+    source, into = values_of(x), values_of(out)
+    if len(source) != len(into) or np.may_share_memory(source, into):
+        raise ValueError("out must be as large as the values, and elsewhere")
+    for number, bits in enumerate(_runs(source, 0)):
+        first = number * wire.STREAM_LANES
+        store(bits, into[first : first + len(bits)])
+
+
 def largest(x: Any) -> int:
     """Return the bit pattern, in fp32, of the largest finite magnitude; 0 if there is none."""
     found = 0

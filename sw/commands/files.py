@@ -12,14 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from .. import message, wire
-from ..codec import Codec, scale_exponent
+from ..codec import Codec, converted, scale_exponent
 from ..collectives.values.lost_energy import loss_of
 from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
@@ -65,9 +65,9 @@ def _codec(k: int, codec: str | None, mode: str | None) -> Codec:
         raise typer.BadParameter(str(error)) from None
 
 
-def _exponent(scale: str, values: Any, codec: Codec) -> int:
+def _exponent(scale: str, values: Any, codec: Codec, dtype: str | None = None) -> int:
     if scale == "auto":
-        return scale_exponent(values, codec.codec)
+        return scale_exponent(values, codec.codec, dtype=dtype)
     try:
         return int(scale)
     except ValueError:
@@ -85,14 +85,15 @@ def encode(
     scale: Scale = "0",
     force: Force = False,
 ) -> None:
-    """Compress a float32 array into a message."""
+    """Compress an array of float32, float16 or bfloat16 into a message."""
     coder = _codec(bound, codec, mode)
     out = _out(out or file.with_name(file.name + SUFFIX), force)
-    values = npy_file.load(file)
-    exponent = _exponent(scale, values, coder)
-    packed = message.pack(values, coder, exponent)
+    values = npy_file.load(file, halves=True)
+    dtype = "bfloat16" if values.dtype == np.uint16 else None
+    exponent = _exponent(scale, values, coder, dtype)
+    packed = message.pack(values, coder, exponent, dtype=dtype)
     atomic_file.write(out, packed)
-    if (loss := loss_of(coder, values, exponent)).warned_of:
+    if (loss := loss_of(coder, converted(values, patterns=True), exponent)).warned_of:
         remedy = ("" if scale == "auto" else "--scale auto or ") + "a larger --bound keeps more"
         text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
@@ -105,12 +106,18 @@ def decode(
     out: Annotated[
         Path | None, typer.Option(help="The array; default: the file's name with .decoded.npy as its suffix.")
     ] = None,
+    dtype: Annotated[
+        Literal["float32", "float16", "bfloat16"],
+        typer.Option(help="Type of the array; bfloat16 is saved as ml_dtypes saves it."),
+    ] = "float32",
     force: Force = False,
 ) -> None:
     """Restore the array from a message."""
     stem = file.name.removesuffix(SUFFIX).removesuffix(".npy")
     out = _out(out or file.with_name(f"{stem}.decoded.npy"), force)
-    values = message.unpack(file.read_bytes())
+    values = message.unpack(file.read_bytes(), dtype)
+    if dtype == "bfloat16":
+        values = values.view("V2")
     with atomic_file.writing(out) as opened:
         np.save(opened, values, allow_pickle=False)
     _say(out, f"{values.size} values of shape {values.shape}")

@@ -400,6 +400,34 @@ release_x:
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+PyDoc_STRVAR(convert_doc,
+"convert(x, out)\n--\n\n"
+"Write to the buffer out the values of x, or the nearest ones that its type has.");
+
+static PyObject *convert(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    (void)module;
+    settings s = {.kernel = kernel_in_use()};
+    Py_buffer x, out;
+    if (!arguments_are("convert", given, 2) || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
+        return NULL;
+    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
+        goto release_x;
+    const size_t lanes = lanes_of(&x, s.source);
+    if (lanes_of(&out, s.result) != lanes || overlap(&x, &out)) {
+        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and elsewhere");
+        goto release_out;
+    }
+    BEGIN_WORK(lanes)
+    stream_convert(s, x.buf, lanes, out.buf);
+    END_WORK
+release_out:
+    PyBuffer_Release(&out);
+release_x:
+    PyBuffer_Release(&x);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
 PyDoc_STRVAR(histogram_doc,
 "histogram(x, codec, e0, t, b, scale, threads)\n--\n\n"
 "How many of the values have each tag, or how many groups of them each code: a tuple.");
@@ -517,6 +545,7 @@ static PyMethodDef methods[] = {
     FAST(offsets),
     FAST(lossy),
     FAST(split),
+    FAST(convert),
     FAST(histogram),
     FAST(crc32),
     {"largest", largest, METH_O, largest_doc},

@@ -217,6 +217,22 @@ status stream_split(settings s, lane_bits *x, size_t lanes, lane_bits *kept)
     return OK;
 }
 
+void stream_convert(settings s, const void *x, size_t lanes, void *out)
+{
+    while (lanes) {
+        const size_t here = smaller(lanes, STREAM_LANES);
+        lane_bits buffer[STREAM_LANES];
+        const lane_bits *values = as_lanes(&s, x, here, s.result == FLOAT32 ? out : buffer);
+        if (s.result != FLOAT32)
+            s.kernel->conversions->narrow[s.result](values, here, out);
+        else if (values != out)
+            memcpy(out, values, here * LANE_BYTES);
+        x = values_from(x, s.source, here);
+        out = (uint8_t *)out + here * value_bytes(s.result);
+        lanes -= here;
+    }
+}
+
 uint32_t stream_largest(settings s, const void *x, size_t lanes)
 {
     uint32_t largest = 0;

@@ -85,6 +85,8 @@ status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lan
                       uint8_t *offsets, size_t *at);
 
 status stream_lossy(settings s, const void *x, size_t lanes, void *out);
+/* The same values in another type, or the nearest ones. */
+void stream_convert(settings s, const void *x, size_t lanes, void *out);
 /* Largest finite magnitude, as bits of fp32. */
 uint32_t stream_largest(settings s, const void *x, size_t lanes);
 /* Splits fp32 values into what a codec keeps of them, and the finite rest, which `x` keeps. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""float32 arrays from ``.npy`` files."""
+"""Arrays of values from ``.npy`` files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import os
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -20,6 +21,8 @@ _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 _DAMAGE = (ValueError, KeyError, EOFError, TokenError, SyntaxError, TypeError, ArithmeticError, MemoryError,
            RecursionError)  # fmt: skip
 """What NumPy raises for damaged headers."""
+_BFLOAT16 = np.dtype("V2")
+"""What ``np.save`` makes of the bfloat16 of ml_dtypes."""
 _LONGEST = 2**48
 """Values that an axis may have; more overflow in NumPy, even if another axis is empty."""
 
@@ -32,9 +35,10 @@ def _is_torch(path: Path) -> bool:
         return False
 
 
-def load(path: Path) -> NDArray[np.float32]:
+def load(path: Path, *, halves: bool = False) -> NDArray[Any]:
     """Read the array of a ``.npy`` file into memory, so that another program may truncate the file.
 
+    With ``halves`` it may hold float16 or bfloat16, which are returned as float16 and as uint16 patterns.
     Raises ``ValueError`` for another file, and for one that ends too early. Raises ``TypeError`` for values
     that are not float32; ``OSError`` from the system.
     """
@@ -55,14 +59,20 @@ def load(path: Path) -> NDArray[np.float32]:
                 raise ValueError("no shape of an array")
         except _DAMAGE:
             raise ValueError(f"{path} is not a .npy file, or its header is damaged") from None
-        if dtype != np.float32:
-            remedy = f": np.save({path.name!r}, np.load({path.name!r}).astype('float32')) converts it"
+        if dtype != np.float32 and not (halves and dtype in (np.float16, _BFLOAT16)):
+            change = (
+                "view('V2')) marks bfloat16"
+                if halves and dtype == np.uint16
+                else "astype('float32')) converts it"
+            )
+            remedy = f": np.save({path.name!r}, np.load({path.name!r}).{change}"
             raise TypeError(
-                f"{path} must hold float32 values, not {dtype}{remedy if dtype.kind in 'fiu' else ''}"
+                f"{path} must hold float32{', float16 or bfloat16' * halves} values, not "
+                f"{dtype}{remedy if dtype.kind in 'fiu' else ''}"
             )
         there = os.fstat(file.fileno()).st_size - file.tell()
         if there < wanted:
             raise ValueError(f"{path} ends too early: {there} bytes of values, not {wanted}")
         file.seek(0)
-        values: NDArray[np.float32] = npy.read_array(file, allow_pickle=False)
-        return values
+        values: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        return values.view(np.uint16) if dtype == _BFLOAT16 else values

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli, message, wire
+from inceptionn.codec import converted
 from inceptionn.commands.choice import Errors
 
 
@@ -93,6 +94,29 @@ def test_planes_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[st
     (line,) = (line for line in out.splitlines() if line.startswith("7 planes"))
     assert line.split()[2] == str(counts[7]) != "0"
     assert json.loads(gradients.with_suffix(".json").read_text())["classes"] == counts.tolist()
+
+
+def test_bfloat16_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file as ml_dtypes writes it, and as it reads it."""
+    x = np.random.default_rng(1).normal(scale=0.01, size=(30, 500)).astype(np.float32)
+    halves = converted(x, "bfloat16")
+    np.save(tmp_path / "b.npy", halves.view("V2"))
+    assert cli.main(["encode", str(tmp_path / "b.npy"), "--codec", "planes", "--scale", "auto"]) == 0
+    packed = message.pack(halves, Codec(codec="planes"), "auto", dtype="bfloat16")
+    assert (tmp_path / "b.npy.inc").read_bytes() == packed
+    assert f"30000 bytes in {len(packed)}, " in capsys.readouterr().out
+    for dtype, saved in (("float32", "f4"), ("float16", "f2"), ("bfloat16", "V2")):
+        out = tmp_path / f"{dtype}.npy"
+        assert cli.main(["decode", str(tmp_path / "b.npy.inc"), "--dtype", dtype, "--out", str(out)]) == 0
+        back = np.load(out)
+        assert back.dtype == saved
+        assert back.tobytes() == message.unpack(packed, dtype).tobytes()
+    np.save(tmp_path / "u.npy", halves)
+    assert cli.main(["encode", str(tmp_path / "u.npy")]) == 2
+    assert (
+        "bfloat16 values, not uint16: np.save('u.npy', np.load('u.npy').view('V2'))"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_bound_that_takes_most_of_the_energy_is_said(
@@ -210,7 +234,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "g.npy", "--scale", "big"], "the scale must be a whole number or auto, not 'big'"),
         (
             ["encode", "wide.npy"],
-            "wide.npy must hold float32 values, not float64: "
+            "wide.npy must hold float32, float16 or bfloat16 values, not float64: "
             "np.save('wide.npy', np.load('wide.npy').astype('float32')) converts it",
         ),
         (["inspect", "empty.npy"], "empty.npy holds no values: its shape is (0, 3)"),
@@ -219,7 +243,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "text.npy"], "text.npy is not a .npy file, or its header is damaged"),
         (["inspect", "short.npy"], "short.npy ends too early: 599872 bytes of values, not 600000"),
         (["encode", "short.npy"], "short.npy ends too early: 599872 bytes of values, not 600000"),
-        (["encode", "pickled.npy"], "pickled.npy must hold float32 values, not object"),
+        (["encode", "pickled.npy"], "pickled.npy must hold float32, float16 or bfloat16 values, not object"),
         (["encode", "g.npy", "--out", "wide.npy"], "file exists (--force overwrites it): 'wide.npy'"),
         (["encode", "g.npy", "--out", "g.npy"], "file exists (--force overwrites it): 'g.npy'"),
         (["encode", "g.npy", "--out", "no/g.inc"], "no such folder: '"),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bfloat16 import from_bfloat16, to_bfloat16
+from ...codec import converted
 
 CONVERTED = ("float16", "float64", "bfloat16")
 
@@ -232,8 +232,8 @@ def _counts(counts: Sequence[int], size: int) -> list[int]:
 def _converted(array: NDArray[Any], type_name: str) -> Lanes:
     """Copy an array's values into a flat float32 array."""
     flat = array.reshape(-1)
-    if type_name == "bfloat16" and flat.dtype == np.uint16:
-        return from_bfloat16(flat)
+    if type_name != "float64":
+        return converted(flat, patterns=True)
     with np.errstate(over="ignore"):
         return flat.astype(np.float32)
 
@@ -242,11 +242,13 @@ def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
     """Store lanes in an array of a type, unless they are already there."""
     if np.shares_memory(lanes, into):
         return
-    result: NDArray[Any] = lanes
-    if type_name == "bfloat16" and into.dtype == np.uint16:
-        result = to_bfloat16(lanes)
-    with np.errstate(over="ignore"):
-        np.copyto(into, result.reshape(into.shape), casting="unsafe")
+    if type_name == "float64":
+        np.copyto(into, lanes.reshape(into.shape))
+    elif into.flags.c_contiguous:
+        converted(lanes, out=into)
+    else:
+        kind = "bfloat16" if into.dtype == np.uint16 else into.dtype
+        np.copyto(into, converted(lanes, kind).reshape(into.shape))
 
 
 def _array(buffer: Any, name: str) -> NDArray[Any]:
