@@ -36,6 +36,16 @@ def test_compressed_calls_send_less(ranks: list[dict[str, Any]]) -> None:
     assert 0 < hook["sent"] < STEPS * 37_896 * 4 / 2
 
 
+@pytest.mark.parametrize("dtype", ["torch.bfloat16", "torch.float16"])
+def test_buckets_of_16_bits_need_no_wrapper(ranks: list[dict[str, Any]], dtype: str) -> None:
+    """Sums are of float32: one rounding to the type beside the codec's error."""
+    for rank in ranks:
+        found = rank["types"][dtype]
+        assert found["types"] == [dtype]
+        assert found["compressed"] > 0
+        assert 0 < found["error"] < 2**-8
+
+
 def test_warm_up_and_small_buckets_travel_raw(ranks: list[dict[str, Any]]) -> None:
     feedback, raw = ranks[0]["feedback"], ranks[0]["all raw"]
     assert feedback["raw"] >= 3

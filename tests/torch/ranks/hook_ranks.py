@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import digest, leave, model, sgd, steps, trained
+from ranks import batch, digest, leave, model, sgd, steps, trained
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
     bf16_compress_wrapper,
     fp16_compress_wrapper,
@@ -93,6 +93,24 @@ def disagreeing() -> str:
     return "nothing"
 
 
+def of_type(dtype: torch.dtype) -> dict[str, Any]:
+    """One backward pass of a model whose buckets have 16 bits per value, against the mean in float32."""
+    alone, ddp = model().to(dtype), DistributedDataParallel(model().to(dtype))
+    state = CompressState(codec=Codec(2**-12, "planes"))
+    ddp.register_comm_hook(state, compress_hook)
+    inputs, labels = batch(0)
+    for module in (alone, ddp):
+        torch.nn.functional.cross_entropy(module(inputs.to(dtype)).float(), labels).backward()
+    mean, found = (
+        torch.cat([p.grad.float().reshape(-1) for p in module.parameters()]) for module in (alone, ddp)
+    )
+    dist.all_reduce(mean)
+    mean /= dist.get_world_size()
+    error = float((found - mean).abs().max() / mean.abs().max())
+    types = {str(p.grad.dtype) for p in ddp.parameters()}
+    return {"error": error, "types": sorted(types), "compressed": state.compressed}
+
+
 def main() -> None:
     warnings.simplefilter("error", RuntimeWarning)
     dist.init_process_group("gloo")
@@ -102,6 +120,7 @@ def main() -> None:
     found["all raw"] = hooked(CompressState(smallest=1 << 30))
     found["bf16"] = hooked(CompressState(), bf16_first)
     found["fp16"] = hooked(CompressState(), fp16_compress_wrapper(compress_hook))
+    found["types"] = {str(dtype): of_type(dtype) for dtype in (torch.bfloat16, torch.float16)}
     found["hierarchical"] = hooked(CompressState(algorithm="hierarchical", group_size=2))
     found["going on"], found["resumed"] = resumed(False), resumed(True)
     found["resumed, buckets"] = resumed(True, **SMALL_BUCKETS)
