@@ -111,7 +111,7 @@ def replay(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="CODEC", help=f"{', '.join(CODECS)}; or as the Verilog ({DEFAULT_CODEC})."),
+        typer.Option(metavar="CODEC", help=f"{', '.join(CODECS)}; default: --verilog's or {DEFAULT_CODEC}."),
     ] = None,
     waves: Annotated[
         Path | None,
