@@ -26,10 +26,11 @@ in `tests/prove`. `make prove PROVE_ARGS=--record` writes this page, from the re
 _NOT_PROVED = """\
 ## What is not proved
 
-- Components without a section above, `FrameQueue`, `ReceiveLayout` and `AlignmentUnit` among them. Their
-  cocotb benches and the soaks test them; no proof covers them.
-- `AsyncQueue` under resets, and the AXI4-Lite decoder, beyond the depth that the table names. A register that
-  samples a bit of the other clock while it changes is taken to get the old or the new value.
+- Components without a section above, `ReceiveLayout` and `AlignmentUnit` among them. Their cocotb benches and
+  the soaks test them; no proof covers them.
+- `AsyncQueue` under resets, `FrameQueue` and the AXI4-Lite decoder beyond the depths of the table; in so few
+  cycles a frame of `FrameQueue` has a few beats. A register that samples a bit of the other clock while it
+  changes is taken to get the old or the new value.
 - Engines and the NIC as a whole, and AXI4-Stream at their ports.
 - A unit of several lanes as a whole: the proofs are about its lanes, its joins, and what each reads.
 - That Verilog from this RTLIL, and what other tools make of it, does the same; timing.
