@@ -85,25 +85,21 @@ def allreduce_comp(
         Approximate number of lanes per message.
     feedback
         An `ErrorFeedback` and the tensor's name in it. Its residual is added to this rank's values, and the
-        part that ``codec`` removes is the next residual. (Its own codec and ranks are not used.) The result
-        is the same as calling it on the values first, but without the additional exchange between the ranks.
+        part that ``codec`` removes is the next residual. Its own codec and ranks are not used.
     timeout
-        Seconds without progress after which waiting for another rank raises `TransportTimeout`. Ranks may
-        differ. The default is the transport's, which is `inceptionn.transport.DEFAULT_TIMEOUT` unless set
-        otherwise.
+        Seconds without progress after which a wait raises `TransportTimeout`. Default: the transport's.
 
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
     compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum.
     With ``planes`` it is exact once each rank's own values are quantised, and the same in every order and
     algorithm (`Codec.summing`; an aggregator's raw leg up is the exception). A mean is that sum, divided at
     every rank after the last compression: its error is at most ``b``. A ``RuntimeWarning`` is issued once per
-    communicator if half or more of the energy of a rank's values becomes zero, or all but a few outliers. The
-    first call is examined for that, and one of 17 after it.
+    communicator if half or more of the energy of a rank's values becomes zero, or all but a few outliers.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
-    if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards. The
-    receive buffer is unspecified after an error.
+    if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards. After
+    an error the receive buffer is unspecified.
     """
     settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
     return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, settings, feedback)

@@ -82,71 +82,92 @@ def ring(
     as it has arrived, while the processor's cache holds it. So the steps overlap, and with them compression,
     transfer and summation: the kernel moves queued data while this rank computes.
     """
-    ranks = len(members)
-    position = members.index(form.transport.rank)
-    following, previous = members[(position + 1) % ranks], members[position - 1]
-    subs = parts.subs
-    if ranks == 1:
-        for where in (parts.sub(0, sub) for sub in range(subs)):
-            if lanes is not source:
-                lanes[where] = source[where]
-            if settled is not None:
-                settled(where)
+    if len(members) > 1:
+        _Ring(form, members, source, lanes, parts, steps, settled).run()
         return
-    blocks = [[parts.sub(block, sub) for sub in range(subs)] for block in range(ranks)]
-    moves = [
-        (step, where)
-        for step in range(steps.start, steps.stop + 1)
-        for where in blocks[(position - step) % ranks]
-    ]
-    """What each step sends, which the step before has received."""
-    due = iter(moves[subs:])
-    posted: deque[_Arrival] = deque()
+    for where in (parts.sub(0, sub) for sub in range(parts.subs)):
+        if lanes is not source:
+            lanes[where] = source[where]
+        if settled is not None:
+            settled(where)
 
-    def post(at_once: bool) -> None:
+
+class _Ring:
+    """The sub-blocks that a rank sends and receives in some steps; arguments as for `ring`."""
+
+    def __init__(
+        self,
+        form: WireForm,
+        members: Sequence[int],
+        source: Source,
+        lanes: Lanes,
+        parts: Cut,
+        steps: range,
+        settled: Callable[[slice], None] | None,
+    ):
+        self.form, self.source, self.lanes, self.steps, self.settled = form, source, lanes, steps, settled
+        self.ranks = ranks = len(members)
+        position = members.index(form.transport.rank)
+        self.following, self.previous = members[(position + 1) % ranks], members[position - 1]
+        blocks = [[parts.sub(block, sub) for sub in range(parts.subs)] for block in range(ranks)]
+        # What each step sends, which the step before has received.
+        moves = [
+            (step, where)
+            for step in range(steps.start, steps.stop + 1)
+            for where in blocks[(position - step) % ranks]
+        ]
+        self.first, self.due = moves[: parts.subs], iter(moves[parts.subs :])
+        self.posted: deque[_Arrival] = deque()
+
+    def run(self) -> None:
+        """Send the first block, then each sub-block that arrives."""
+        waiting: list[_Arrival] = []
+        ahead = 0
+        for sent, (step, where) in enumerate(self.first):
+            # With as many messages received as sent, all ranks could wait for each other.
+            while ahead >= AHEAD and len(waiting) < sent:
+                arrival, size = self.take()
+                waiting.append(arrival)
+                ahead -= size
+                self.post(False)
+            ahead += self.form.send([self.following], (self.lanes if step else self.source)[where])
+            self.settle(step, where)
+            self.post(sent + 1 == len(self.first))  # not before: a source may have to compute what is added
+        for arrival in waiting:
+            self.send_on(arrival)
+        while self.posted:
+            self.send_on(self.take()[0])
+            self.post(True)
+        self.form.drain()
+
+    def post(self, at_once: bool) -> None:
         """Keep receives in flight. ``at_once``: relay a sub-block before receiving more."""
-        while len(posted) < POSTED and (move := next(due, None)) is not None:
+        while len(self.posted) < POSTED and (move := next(self.due, None)) is not None:
             step, where = move
-            relayed = step in steps and (at_once or step >= ranks)
-            then = Then.KEPT if not relayed else Then.SETTLED if step >= ranks - 1 else Then.RELAYED
-            addend = source[where] if step < ranks else None
-            incoming = form.receive(previous, lanes[where], addend, then)
-            posted.append(_Arrival(step, where, relayed, incoming))
+            relayed = step in self.steps and (at_once or step >= self.ranks)
+            then = Then.KEPT if not relayed else Then.SETTLED if step >= self.ranks - 1 else Then.RELAYED
+            addend = self.source[where] if step < self.ranks else None
+            incoming = self.form.receive(self.previous, self.lanes[where], addend, then)
+            self.posted.append(_Arrival(step, where, relayed, incoming))
 
-    def take() -> tuple[_Arrival, int]:
+    def take(self) -> tuple[_Arrival, int]:
         """Wait for the next sub-block; return it and its bytes."""
-        arrival = posted.popleft()
+        arrival = self.posted.popleft()
         size = arrival.incoming.finish()
         if not arrival.relayed:
             arrival.incoming.drop()
         return arrival, size
 
-    def send_on(arrival: _Arrival) -> None:
+    def send_on(self, arrival: _Arrival) -> None:
         """Send a received sub-block to the next rank, unless it has reached its last one."""
         step, where, relayed, incoming = arrival
         if relayed:
-            incoming.relay([following])
-        elif step in steps:
-            form.send([following], lanes[where], settle=step == ranks - 1)
-        if settled is not None and step >= ranks - 1:
-            settled(where)
+            incoming.relay([self.following])
+        elif step in self.steps:
+            self.form.send([self.following], self.lanes[where], settle=step == self.ranks - 1)
+        self.settle(step, where)
 
-    waiting: list[_Arrival] = []
-    ahead = 0
-    for sent, (step, where) in enumerate(moves[:subs]):
-        # With as many messages received as sent, all ranks could wait for each other.
-        while ahead >= AHEAD and len(waiting) < sent:
-            arrival, size = take()
-            waiting.append(arrival)
-            ahead -= size
-            post(False)
-        ahead += form.send([following], (lanes if step else source)[where])
-        if settled is not None and step >= ranks - 1:
-            settled(where)
-        post(sent + 1 == subs)  # not before: a source may have to compute what is added
-    for arrival in waiting:
-        send_on(arrival)
-    while posted:
-        send_on(take()[0])
-        post(True)
-    form.drain()
+    def settle(self, step: int, where: slice) -> None:
+        """Report a sub-block of the all-gather as final."""
+        if self.settled is not None and step >= self.ranks - 1:
+            self.settled(where)
