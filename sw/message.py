@@ -146,7 +146,7 @@ def pack(
         size = len(stream)
         if indexed:
             index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
-        if optional and size >= values.nbytes:
+        if optional and size >= values.size * (2 if plain == Kind.BFLOAT16 else 4):
             kind, index = plain, b""
         else:
             numbers = wire.three_numbers(codec.parameters)

@@ -146,12 +146,12 @@ def moving_data(transport: Transport) -> Iterator[None]:
 
 
 def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
-    """Return the smallest e, -126..126, with \\|x\\| < 2**e for every finite value; None if all are zero.
+    """Return the smallest e, -126..126, with \\|x\\| < 2**e for every finite value; None if those are zero.
 
     For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e.
     """
     scale = scale_exponent(lanes, codec.codec) if isinstance(codec, Codec) else scale_exponent(lanes)
-    if scale == 0 and not np.any(lanes):
+    if scale == 0 and not np.any(lanes[np.isfinite(lanes)]):
         return None
     return -scale
 

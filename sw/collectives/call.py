@@ -125,33 +125,34 @@ def run(
     ready = perf_counter()
     all_largest = agree(transport, agreed, largest, error)
     agreeing = perf_counter() - ready
-    if collective.summed:
-        exponents = [common_scale(scale, all_largest, size)] * size
-    else:
-        exponents = [common_scale(scale, [one], 1) for one in all_largest]
-    loss, exponent = None, exponents[rank]
-    if path != "off" and size > 1 and collective.contributes:
-        # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
-        most = max((e for e in all_largest if e is not None), default=None)
-        quiet = scale == "auto" and collective.summed and largest != most
-        loss = watch(transport)(
-            f"the {collective.name}", codec, own, exponent,
-            auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
-        )  # fmt: skip
-    sums = collective.summed and path != "off"
-    exact = sums and isinstance(codec, Codec) and codec.sums_exactly
-    first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
-    coding = perf_counter()
-    if feedback is not None or first:
-        own, source = _quantised(own, lanes[loaded.own], codec, exponent, feedback), lanes
-    coding = perf_counter() - coding
-    if sums:
-        codec, exponents = _summing(codec, path, exponents)
-    if exponents[rank] and collective.contributes:
-        np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
-        source = lanes
-    form = wire_form(transport, path, codec)
+    # A rank that fails from here on ends the wait of the others, also if its warnings are errors.
     with moving_data(transport):
+        if collective.summed:
+            exponents = [common_scale(scale, all_largest, size)] * size
+        else:
+            exponents = [common_scale(scale, [one], 1) for one in all_largest]
+        loss, exponent = None, exponents[rank]
+        if path != "off" and size > 1 and collective.contributes:
+            # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
+            most = max((e for e in all_largest if e is not None), default=None)
+            quiet = scale == "auto" and collective.summed and largest != most
+            loss = watch(transport)(
+                f"the {collective.name}", codec, own, exponent,
+                auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
+            )  # fmt: skip
+        sums = collective.summed and path != "off"
+        exact = sums and isinstance(codec, Codec) and codec.sums_exactly
+        first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
+        coding = perf_counter()
+        if feedback is not None or first:
+            own, source = _quantised(own, lanes[loaded.own], codec, exponent, feedback), lanes
+        coding = perf_counter() - coding
+        if sums:
+            codec, exponents = _summing(codec, path, exponents)
+        if exponents[rank] and collective.contributes:
+            np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
+            source = lanes
+        form = wire_form(transport, path, codec)
         move(Call(settings, form, source, lanes, exponents, exact), buffers)
     buffers.store(lanes)
     form.spent.codec += coding

@@ -92,9 +92,9 @@ class ErrorFeedback:
         if self.decay == 1:
             spare, self._spare = self._spare, None
             if spare is None or spare.shape != gradient.shape:
-                return np.add(residual, gradient, order="C")
+                return np.asarray(np.add(residual, gradient, order="C"))
             return np.add(residual, gradient, out=spare)
-        wanted = np.multiply(residual, np.float32(self.decay), order="C")
+        wanted = np.asarray(np.multiply(residual, np.float32(self.decay), order="C"))
         wanted += gradient
         return wanted
 

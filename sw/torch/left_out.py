@@ -27,7 +27,8 @@ class LeftOut:
     """
 
     def __init__(self, module: torch.nn.Module | None, patterns: Sequence[str]) -> None:
-        if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+        listed = isinstance(patterns, Sequence) and not isinstance(patterns, str)
+        if not listed or not all(isinstance(pattern, str) for pattern in patterns):
             raise TypeError(
                 f"leave_out must be a sequence of patterns, such as ('*.bias',), not {patterns!r}"
             )

@@ -53,9 +53,11 @@ class Reporter:
 
     def step(self, step: int, rank: int) -> None:
         """Report if a report is due after this many steps."""
-        if self.idle or rank != 0 or step % (self._every or 1):
+        if self.idle or rank != 0:
             return
         self._begun = True
+        if step % (self._every or 1):
+            return
         now = self._ledger.statistics()
         new, self._before = now.since(self._before), now
         if self._every:

@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -111,7 +111,7 @@ def bad_values(name: str, option: str, kind: type) -> Iterator[str]:
     elif kind is str:
         yield "no such thing?!"
         yield ""
-    elif issubclass(kind, Enum):
+    elif get_origin(kind) is Literal or issubclass(kind, Enum):
         yield "no such thing"
     elif issubclass(kind, Path):
         if word in READ or (name, word) in (("replay", "pcap"), ("inline simulate", "pcap")):

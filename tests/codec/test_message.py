@@ -190,3 +190,10 @@ def test_incompressible_bfloat16_is_stored_exactly() -> None:
     packed = pack(halves, Codec(codec="planes"), dtype="bfloat16")
     assert parse(packed).kind == Kind.BFLOAT16
     assert (unpack(packed, "bfloat16") == halves).all()
+
+
+def test_float16_is_stored_in_the_shorter_form() -> None:
+    values = (np.random.default_rng(1).normal(0, 8, 10_000)).astype(np.float16)
+    packed = pack(values, Codec(codec="planes"))
+    assert parse(packed).kind == Kind.PLANES
+    assert len(packed) < 4 * values.size

@@ -146,6 +146,33 @@ def test_given_scale_that_overflows(threads: Group) -> None:
         assert "would leave fp32's range with scale 27" in str(result)
 
 
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+@pytest.mark.parametrize("codec", [Codec(2**-10), Codec(2**-10, "planes")])
+def test_a_rank_of_zeros_and_no_number_does_not_set_the_scale(
+    threads: Group, special: float, codec: Codec
+) -> None:
+    def run(t: Transport) -> Any:
+        own = np.full(8, 1e-4, np.float32)
+        if t.rank:
+            own = np.float32([special] + [0] * 7)
+        allreduce_comp(t, own, found := np.empty(8, np.float32), codec=codec)
+        return found
+
+    for result in threads(2, run):
+        assert not np.isfinite(result[0])
+        np.testing.assert_allclose(result[1:], 1e-4, rtol=2**-8)
+
+
+def test_a_rank_whose_warnings_are_errors_ends_the_wait_of_all(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        own = np.full(8, 1.0 if t.rank else 1e-6, np.float32)
+        allreduce_comp(t, own, np.empty(8, np.float32), scale=0, timeout=20)
+
+    first, second = threads(2, run)  # pytest makes warnings errors
+    assert isinstance(first, RuntimeWarning)
+    assert isinstance(second, PeerLost)
+
+
 def test_malformed_streams_break_the_group_at_all_ranks(group: Group) -> None:
     class Liar(Codec):
         """Cuts the end off what it sends."""

@@ -172,3 +172,11 @@ def test_feedback_inside_the_all_reduce_is_feedback_before_it(threads: Callable[
     for (before, twice), (now, once) in zip(apart, inside, strict=True):
         assert np.array_equal(before, now)
         assert (twice, once) == (8, 4)
+
+
+@pytest.mark.parametrize("decay", [1, 0.5])
+def test_one_value_without_a_dimension(decay: float) -> None:
+    feedback = ErrorFeedback(Codec(2**-10, "planes"), decay=decay)
+    gradient = np.array(0.3, np.float32)
+    for _ in range(3):
+        assert abs(float(feedback(gradient, "s", scale=0)) - 0.3) < 2**-8

@@ -14,7 +14,7 @@ def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | Non
     config = stimulus.config
     if not config.enable or (transmit and not config.parameters.valid):
         return Verdict.DISABLED, None
-    verdict, headers = parse(stimulus.frame, config.tos, config.tos_mask, whole=False)
+    verdict, headers = parse(stimulus.frame, (config.tos,), config.tos_mask, whole=False)
     if headers is None or verdict is not None:
         assert verdict is not None
         return verdict, headers

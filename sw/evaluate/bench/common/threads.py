@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ....transport import TransportError
+
 
 def in_threads(calls: list[Callable[[], float]]) -> list[float]:
-    """Call each in a thread of its own and return the results; raise the first error."""
+    """Call each in a thread of its own and return the results; raise the first error, if possible one of a rank's own."""
     found: list[Any] = [None] * len(calls)
 
     def run(place: int) -> None:
@@ -23,7 +25,8 @@ def in_threads(calls: list[Callable[[], float]]) -> list[float]:
         thread.start()
     for thread in threads:
         thread.join()
-    for result in found:
-        if isinstance(result, BaseException):
-            raise result
+    errors = [result for result in found if isinstance(result, BaseException)]
+    if errors:
+        # The others only say that a rank is lost or silent.
+        raise min(errors, key=lambda error: isinstance(error, TransportError))
     return found

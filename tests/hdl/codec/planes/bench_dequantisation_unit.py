@@ -11,11 +11,12 @@ from lockstep import Lockstep
 
 from inceptionn.hdl.codec.planes.dequantisation_unit import DequantisationUnit
 from inceptionn.sim.golden.codec import Bits
-from inceptionn.sim.golden.planes import PLANES, decompress_lanes
+from inceptionn.sim.golden.planes import decompress_lanes
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, GROUP_LANES, MAX_K, MIN_K, RAW_CODE
+from inceptionn.wire import BURST_BYTES, EXPONENT_BIAS, FP32_LANES, GROUP_LANES, MAX_K, MIN_K, RAW_CODE
 
 WIDTH = bench_parameters().get("lanes", GROUP_LANES)
+PLANES = FP32_LANES.planes
 """Lanes of a burst."""
 EVERY_E0 = range(EXPONENT_BIAS - MAX_K, EXPONENT_BIAS - MIN_K + 1)
 
