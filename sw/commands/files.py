@@ -94,7 +94,7 @@ def encode(
     packed = message.pack(values, coder, exponent, dtype=dtype)
     atomic_file.write(out, packed)
     if (loss := loss_of(coder, converted(values, patterns=True), exponent)).warned_of:
-        remedy = ("" if scale == "auto" else "--scale auto or ") + "a larger --bound keeps more"
+        remedy = ("" if scale == "auto" else "--scale auto or ") + "a finer --bound, up to 14, keeps more"
         text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
     ratio = values.nbytes / len(packed)

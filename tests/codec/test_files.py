@@ -131,7 +131,7 @@ def test_a_bound_that_takes_most_of_the_energy_is_said(
         assert cli.main(arguments) == 0
         assert capsys.readouterr().err == (
             f"inceptionn: warning: {math.floor(1000 * lost) / 1000:.1%} of the energy of the values becomes "
-            "zero at the error bound 0.000977; --scale auto or a larger --bound keeps more\n"
+            "zero at the error bound 0.000977; --scale auto or a finer --bound, up to 14, keeps more\n"
         )
         assert cli.main([*arguments, "--scale", "auto"]) == 0
         assert not capsys.readouterr().err

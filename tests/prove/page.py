@@ -18,7 +18,7 @@ in `tests/prove`. `make prove PROVE_ARGS=--record` writes this page, from the re
 - *Induction, k*: the claims hold in the first k cycles after power-up, and in any cycle if they held in the k
   before. So they hold in every cycle, with a reset at any moment.
 - *Bounded, n*: the claims hold in the first n cycles after power-up. Nothing is known of later ones.
-- A *cover* is a situation that must be reachable. It shows that no claim holds for want of a case.
+- A *cover* is a situation that must be reachable. It shows that claims do not hold vacuously.
 - A *seeded fault* is one changed place in the RTL's source. With it, a run from power-up must refute a claim.
 - An *invariant* is a claim about registers inside the component. The induction needs it, and proves it too.
 """

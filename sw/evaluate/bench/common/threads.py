@@ -11,7 +11,7 @@ from ....transport import TransportError
 
 
 def in_threads(calls: list[Callable[[], float]]) -> list[float]:
-    """Call each in a thread of its own and return the results; raise the first error, if possible one of a rank's own."""
+    """Call each in a thread of its own and return the results; raise the first error, a rank's own first."""
     found: list[Any] = [None] * len(calls)
 
     def run(place: int) -> None:
