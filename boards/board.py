@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from amaranth.lib import wiring
 
-from inceptionn.hdl.codec.codecs import PAPER, codec_of
-from inceptionn.hdl.nic import check_size
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.nic import check_engines
 from inceptionn.wire import GROUP_LANES
 
 from .module_names import DEFAULT_PREFIX, check_prefix
@@ -41,6 +41,11 @@ class Options:
     lanes: int | None = None
     codec: str = PAPER
     prefix: str = DEFAULT_PREFIX
+
+    @property
+    def shape(self) -> EngineShape:
+        """Shape of the engines; ``ValueError`` if there is none of these lanes and codec."""
+        return EngineShape.of(GROUP_LANES if self.lanes is None else self.lanes, self.codec)
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,9 @@ class Board:
         lanes = options.lanes
         if lanes is None:
             lanes = GROUP_LANES if width <= ENGINE_WIDTH * options.engines else 2 * GROUP_LANES
-        check_size(options.engines, lanes)
+        check_engines(options.engines)
+        options = replace(options, lanes=lanes)
+        shape = options.shape
         if options.engines > self.max_engines:
             raise ValueError(
                 f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
@@ -179,12 +186,11 @@ class Board:
             raise ValueError(
                 f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, not {lanes!r}"
             )
-        if width > Beat.of_groups(lanes).bits * options.engines:
+        if width > shape.bits * options.engines:
             raise ValueError(
                 f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
                 "which take half of its rate: untagged frames would be lost"
             )
-        codec_of(options.codec)
         check_prefix(options.prefix)
         return replace(
             options,
@@ -192,5 +198,4 @@ class Board:
             clock_ratio=ratio,
             data_width=width,
             part=options.part or self.part,
-            lanes=lanes,
         )

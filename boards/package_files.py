@@ -17,7 +17,6 @@ from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
 from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, registers_of
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert
 from inceptionn.wire import DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
@@ -99,13 +98,14 @@ def arguments(board: Board, options: Options, target: Target) -> str:
 
 def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic: Nic) -> str:
     """Add the parameters and reset settings to ``verilog``, as comments in its header."""
-    stream = f"{Beat(nic.lanes).bits * nic.engines} bits"
+    stream = f"{nic.shape.bits * nic.engines} bits"
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")
     tos = f"ToS {DEFAULT_TOS:#04x} under {DEFAULT_TOS_MASK:#04x}"
-    reset = f"{nic.codec.spec.mode_of(None) or nic.codec.name}, error bound 2^-{DEFAULT_K}, {tos}"
-    formats = f"wire format {nic.codec.spec.version}, register map {'.'.join(map(str, MAP_VERSION))}"
+    codec = nic.shape.codec.spec
+    reset = f"{codec.mode_of(None) or codec.name}, error bound 2^-{DEFAULT_K}, {tos}"
+    formats = f"wire format {codec.version}, register map {'.'.join(map(str, MAP_VERSION))}"
     return f"{licence}\n// Parameters: {words}.\n// Out of reset: {reset}; {formats}.\n{rest}"
 
 
@@ -115,7 +115,7 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
     return {
         "generator": "inceptionn",
         "version": distribution_version("inceptionn"),
-        "wire_format": nic.codec.spec.version,
+        "wire_format": nic.shape.codec.spec.version,
         "register_map": ".".join(map(str, MAP_VERSION)),
         "tools": {"amaranth": distribution_version("amaranth"), "yosys": yosys[1] if yosys else ""},
     }
@@ -139,10 +139,10 @@ def package(
         step(name)
         files[name] = make()
 
-    lanes = options.lanes or GROUP_LANES
     origins: dict[str, str] = {}
-    nic = Nic(engines=options.engines, lanes=lanes, codec=options.codec)
-    modules = {name: factory() for name, factory in tops_of(lanes, options.codec).items() if name != ENGINE}
+    shape = options.shape
+    nic = Nic(shape, engines=options.engines)
+    modules = {name: factory() for name, factory in tops_of(shape).items() if name != ENGINE}
     for module, component in {ENGINE: nic, **modules}.items():
         put(f"{module}.v", partial(convert, component, module, sources=origins))
     shell = target.make() if target.make is not None else None
@@ -155,7 +155,7 @@ def package(
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():
         put(name, partial(make, options.codec))
-    standalone = standalone_modules(modules, lanes, options.codec)
+    standalone = standalone_modules(modules, shape)
     metadata = {
         "module": target.module, **target.metadata(), "ports": port_table(top, shell is not None),
         "standalone": standalone,

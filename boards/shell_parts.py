@@ -15,10 +15,9 @@ from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
 from inceptionn.hdl.attach.clock_crossing import AXI4LiteCrossing
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH, REGISTERS
+from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.hdl.parts.axi import AXIStream
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
-from inceptionn.wire import GROUP_LANES
 
 from .board import ENGINE
 
@@ -75,15 +74,15 @@ class EnginePair(wiring.Component):
     ----------
     domain : :class:`str`
         Its clock domain.
-    engines, lanes : :class:`int`
+    shape, engines
         As of :class:`~inceptionn.hdl.nic.Nic`.
     """
 
-    def __init__(self, domain: str = "sync", *, engines: int = 1, lanes: int = GROUP_LANES):
+    def __init__(self, domain: str = "sync", shape: EngineShape = USUAL, *, engines: int = 1):
         self.domain = domain
         self.engines = engines
-        self.lanes = lanes
-        stream = AXIStream(engines * Beat.of_groups(lanes).bytes)
+        self.shape = shape
+        stream = AXIStream(engines * shape.bytes)
         super().__init__(
             {
                 "s_axis_tx": In(stream),  #: As of :class:`~inceptionn.hdl.nic.Nic`.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, EXPONENT_BIAS, MAX_K, MAX_LANES, MIN_K, parameters
 
 from .port_table import port_table
@@ -68,11 +69,12 @@ def _decompressor(lanes: int, codec: str) -> dict[str, str]:
     }
 
 
-def standalone_modules(modules: Mapping[str, Any], lanes: int, codec: str) -> dict[str, dict[str, Any]]:
+def standalone_modules(modules: Mapping[str, Any], shape: EngineShape) -> dict[str, dict[str, Any]]:
     """Describe each module: its ``text``, and ``ports``, each with name, direction, width and ``text``.
 
-    ``modules`` are the components by their Verilog names, of ``lanes`` and ``codec``.
+    ``modules`` are the components by their Verilog names, of this shape.
     """
+    lanes, codec = shape.lanes, shape.codec.name
     known = {
         COMPRESSOR: ("one packet of fp32 lanes in, one block out", _compressor(lanes, codec)),
         DECOMPRESSOR: ("one block in, one packet of fp32 lanes out", _decompressor(lanes, codec)),

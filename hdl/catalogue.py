@@ -6,15 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from amaranth.lib import data, wiring
+
+from .engine.shape import EngineShape
 
 Arguments = Mapping[str, Any]
 
 _BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
 
 _PLANES: Arguments = {"codec": "planes"}
+_HALF: Arguments = {"codec": "planes", "half": True}
 
 _WIDE_AND_NARROW = data.StructLayout({"narrow": 13, "wide": 200})
 
@@ -28,10 +32,10 @@ class Entry:
     """A component by name.
 
     ``path`` is its class, ``module:Class`` below ``inceptionn.hdl``. ``variants`` are the constructor
-    arguments of the sizes that are checked, the usual one first; ``built`` are those of the part within the
-    NIC, if no variant has them. ``bench`` names the file ``bench_*.py`` below ``tests/hdl``, which reads a
-    variant's arguments and ``facts`` as its parameters; it is empty for a part that is only checked within
-    another.
+    arguments of the sizes that are checked, the usual one first, with ``lanes`` and ``codec`` in place of a
+    width or a shape; ``built`` are those of the part within the NIC, if no variant has them. ``bench`` names
+    the file ``bench_*.py`` below ``tests/hdl``, which reads a variant's arguments and ``facts`` as its
+    parameters; it is empty for a part that is only checked within another.
     """
 
     name: str
@@ -58,11 +62,21 @@ class Entry:
 
     def make(self, variant: int = 0) -> wiring.Component:
         """Make a component of this variant."""
-        return self.factory(**self.variants[variant])
+        return self._of_sizes(self.variants[variant])
 
     def make_built(self) -> wiring.Component:
         """Make a component as the NIC has it, for figures of area and clock."""
-        return self.factory(**(self.variants[0] if self.built is None else self.built))
+        return self._of_sizes(self.variants[0] if self.built is None else self.built)
+
+    def _of_sizes(self, sizes: Arguments) -> wiring.Component:
+        """Make a component; lanes, codec and half become the record that it takes."""
+        taken = signature(self.factory).parameters
+        fields = sizes.keys() & {"lanes", "codec", "half"} - taken.keys()
+        beat = {name: sizes[name] for name in fields}
+        arguments = {name: value for name, value in sizes.items() if name not in beat}
+        if beat:
+            arguments["width" if "width" in taken else "shape"] = EngineShape.of(**beat)
+        return self.factory(**arguments)
 
 
 CATALOGUE = {
@@ -93,19 +107,24 @@ CATALOGUE = {
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
         Entry("standalone_decompressor", "codec.decompressor:StandaloneDecompressor", _BOTH_WIDTHS),
         # The planes codec.
-        Entry("plane_unit", "codec.planes.plane_unit:PlaneUnit", _BOTH_WIDTHS, facts=_PLANES),
+        Entry(
+            "plane_unit",
+            "codec.planes.plane_unit:PlaneUnit",
+            _BOTH_WIDTHS + _both_widths(**_HALF),
+            facts=_PLANES,
+        ),
         Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
         Entry(
             "planes_statistics",
             "codec.planes.block_statistics:BlockStatistics",
-            _BOTH_WIDTHS,
+            _BOTH_WIDTHS + _both_widths(**_HALF),
             "block_statistics",
             _PLANES,
         ),
         Entry(
             "planes_compressor",
             "codec.planes.compressor:Compressor",
-            _both_widths(statistics=True),
+            _both_widths(statistics=True) + _both_widths(statistics=True, **_HALF),
             bench="compressor",
             facts=_PLANES,
         ),
@@ -116,22 +135,41 @@ CATALOGUE = {
             bench="standalone_compressor",
         ),
         Entry(
-            "code_decoder", "codec.planes.code_decoder:CodeDecoder", _BOTH_WIDTHS, "plane_decoder", _PLANES
+            "code_decoder",
+            "codec.planes.code_decoder:CodeDecoder",
+            _BOTH_WIDTHS + _both_widths(**_HALF),
+            "plane_decoder",
+            _PLANES,
         ),
-        Entry("plane_buffer", "codec.planes.plane_buffer:PlaneBuffer", _BOTH_WIDTHS, "ring_window", _PLANES),
-        Entry("lane_dequantiser", "codec.planes.lane_dequantiser:LaneDequantiser", bench=""),
-        Entry("dequantisation_unit", "codec.planes.dequantisation_unit:DequantisationUnit", _BOTH_WIDTHS),
+        Entry(
+            "plane_buffer",
+            "codec.planes.plane_buffer:PlaneBuffer",
+            _BOTH_WIDTHS + _both_widths(**_HALF),
+            "ring_window",
+            _PLANES,
+        ),
+        Entry(
+            "lane_dequantiser",
+            "codec.planes.lane_dequantiser:LaneDequantiser",
+            ({}, {"half": True}),
+            bench="",
+        ),
+        Entry(
+            "dequantisation_unit",
+            "codec.planes.dequantisation_unit:DequantisationUnit",
+            _BOTH_WIDTHS + _both_widths(**_HALF),
+        ),
         Entry(
             "planes_decompressor",
             "codec.planes.decompressor:Decompressor",
-            _BOTH_WIDTHS,
+            _BOTH_WIDTHS + _both_widths(**_HALF),
             bench="decompressor",
             facts=_PLANES,
         ),
         Entry(
             "planes_standalone_decompressor",
             "codec.decompressor:StandaloneDecompressor",
-            _both_widths(**_PLANES),
+            _both_widths(**_PLANES) + _both_widths(**_HALF),
             bench="standalone_decompressor",
         ),
         # From a frame to its payload.
@@ -178,6 +216,13 @@ CATALOGUE = {
             _both_widths(**_PLANES),
             bench="",
         ),
+        Entry(
+            "bf16_compression_engine",
+            "engine.compression_engine:CompressionEngine",
+            _both_widths(**_HALF),
+            "bf16_engine",
+            {"transmit": True},
+        ),
         Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
         Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS),
         Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS),
@@ -188,6 +233,13 @@ CATALOGUE = {
             "engine.decompression_engine:DecompressionEngine",
             _both_widths(**_PLANES),
             bench="",
+        ),
+        Entry(
+            "bf16_decompression_engine",
+            "engine.decompression_engine:DecompressionEngine",
+            _both_widths(**_HALF),
+            "bf16_engine",
+            {"transmit": False},
         ),
         # Several engines side by side.
         Entry("flow_directory", "parallel.flow_directory:FlowDirectory"),
@@ -206,7 +258,10 @@ CATALOGUE = {
         Entry(
             "counters",
             "control.counters:FrameCounters",
-            ({"direction": "tx"}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
+            (
+                *({"direction": "tx"}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
+                *({"direction": "tx", **_HALF}, {"direction": "rx", **_HALF}),
+            ),
         ),
         Entry("registers", "control.management:Management"),
         # At the edge of a board's design: frames, widths.

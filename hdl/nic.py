@@ -7,23 +7,19 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from .codec.codecs import PAPER, codec_of
 from .control.axi_lite import AXI4Lite
 from .control.management import Management
 from .engine.compression_engine import CompressionEngine
 from .engine.decompression_engine import DecompressionEngine
+from .engine.shape import USUAL, EngineShape
 from .parallel.parallel_engines import ENGINES, ParallelEngines
 from .parts.axi import AXIStream
-from .parts.beat import Beat
 
 
-def check_size(engines: int, lanes: int) -> None:
-    """Raise ``ValueError`` unless a NIC can have ``engines`` per direction and ``lanes`` per engine."""
+def check_engines(engines: int) -> None:
+    """Raise ``ValueError`` unless a NIC can have ``engines`` per direction."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
-    Beat.of_groups(lanes)
 
 
 class Nic(wiring.Component):
@@ -38,21 +34,18 @@ class Nic(wiring.Component):
 
     Parameters
     ----------
+    shape : :class:`EngineShape`
+        Of one engine.
     engines : :class:`int`
-        Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`).
-    lanes : :class:`int`
-        fp32 values that one engine processes per cycle: 8 or 16. The streams are as wide as all engines
-        together; verdicts, bytes, order and registers depend on neither number.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+        Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`). The streams are as wide as all
+        engines together; verdicts, bytes, order and registers depend on neither this number nor the lanes.
     """
 
-    def __init__(self, *, engines: int = 1, lanes: int = GROUP_LANES, codec: str = PAPER):
-        check_size(engines, lanes)
+    def __init__(self, shape: EngineShape = USUAL, *, engines: int = 1):
+        check_engines(engines)
         self.engines = engines
-        self.lanes = lanes
-        self.codec = codec_of(codec)
-        stream = AXIStream(engines * Beat(lanes).bytes)
+        self.shape = shape
+        stream = AXIStream(engines * shape.bytes)
         super().__init__(
             {
                 "s_axis_tx": In(stream),  #: From the host.
@@ -66,13 +59,13 @@ class Nic(wiring.Component):
     def _engine(self, *, transmit: bool) -> wiring.Component:
         """Make the engine of one direction, or several that behave as one."""
         if self.engines > 1:
-            return ParallelEngines(self.engines, transmit=transmit, lanes=self.lanes, codec=self.codec.name)
+            return ParallelEngines(self.engines, self.shape, transmit=transmit)
         engine = CompressionEngine if transmit else DecompressionEngine
-        return engine(lanes=self.lanes, codec=self.codec.name)
+        return engine(self.shape)
 
     def elaborate(self, platform: Any) -> Module:
-        m = Module()
-        m.submodules.management = management = Management(codec=self.codec.name)
+        m, shape = Module(), self.shape
+        m.submodules.management = management = Management(codec=shape.codec.name, half=shape.half)
         m.submodules.compression_engine = compression = self._engine(transmit=True)
         m.submodules.decompression_engine = decompression = self._engine(transmit=False)
         wiring.connect(m, wiring.flipped(self.s_axil), management.s_axil)
@@ -83,6 +76,8 @@ class Nic(wiring.Component):
             wiring.connect(m, wiring.flipped(source), engine.s_axis)
             wiring.connect(m, engine.m_axis, wiring.flipped(sink))
             m.d.comb += engine.config.eq(port.config)
+            if shape.half:
+                m.d.comb += engine.bf16_tos.eq(port.bf16_tos)
             # A row of flip-flops, so that the engines may be placed far from the counters.
             m.d.sync += [
                 port.reports.payload.eq(engine.reports.payload),

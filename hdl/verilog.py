@@ -76,14 +76,15 @@ def _no_garbage_collection() -> Iterator[None]:
 @_no_garbage_collection()
 def to_rtlil(
     component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
-    sources: dict[str, str] | None = None,
+    sources: dict[str, str] | None = None, lines: bool = False,
 ) -> str:  # fmt: skip
     """Emit ``component`` as RTLIL (Yosys's intermediate form), with module name ``name``.
 
     Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. With ``own_clocks`` the component
     makes its clock domains from its own ports, and the first two are omitted. The same component gives the
     same bytes, without any source path, so the text can be the component's key in a cache. ``sources`` gets
-    the Verilog name of each module, and where it comes from: ``"hdl/nic.py:Nic"``.
+    the Verilog name of each module, and where it comes from: ``"hdl/nic.py:Nic"``. With ``lines`` each cell
+    and wire has path and line of its source, as attribute ``src``.
     """
     top: Any = component
     ports = flat_ports(component)
@@ -92,7 +93,7 @@ def to_rtlil(
         clock = {"aclk": (top.domain.clk, PortDirection.Input), "aresetn": (top.aresetn, PortDirection.Input)}
         ports = {**clock, **ports}
     design = Fragment.get(top, platform).prepare(ports=ports, hierarchy=(name,))
-    text, _ = rtlil.convert_fragment(design, ports, name, emit_src=False)
+    text, _ = rtlil.convert_fragment(design, ports, name, emit_src=lines)
     if sources is not None:
         emitted = set(_MODULE.findall(text))
         for elaboratable, fragment in design.elaboratables.items():

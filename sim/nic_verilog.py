@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from inceptionn.wire import GROUP_LANES
 
 
 def nic_module(verilog: str) -> str | None:
@@ -15,6 +18,17 @@ def nic_module(verilog: str) -> str | None:
     """
     found = re.search(r"^\s*module\s+(\w+_nic)\b", verilog, re.MULTILINE)
     return found and found[1]
+
+
+def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1) -> str:
+    """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache."""
+    from inceptionn.hdl.engine.shape import EngineShape
+    from inceptionn.hdl.nic import Nic
+
+    from .runner import emit
+
+    make = partial(Nic, EngineShape.of(lanes, codec), engines=engines)
+    return emit(make, "inceptionn_nic", known_as=f"{engines} of {lanes} lanes, {codec}")
 
 
 def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper") -> Path:
@@ -28,12 +42,8 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], 
         if nic_module(given.read_text(errors="replace")) is None:
             raise ValueError(f"no module inceptionn_nic in {str(given)!r}; it is in inceptionn_nic.v")
         return given
-    from inceptionn.hdl.nic import Nic
-
-    from .runner import emit
-
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)
     path = scratch / f"inceptionn_nic_{codec}.v"
-    path.write_text(emit(Nic(codec=codec), "inceptionn_nic"))
+    path.write_text(emit_nic(codec))
     return path

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -62,13 +64,32 @@ def bench_parameters() -> dict[str, Any]:
     return found
 
 
-def emit(component: Any, module: str, *, own_clocks: bool = False) -> str:
+@cache
+def _sources() -> str:
+    """Hash what a component's Verilog depends on: the sources of `inceptionn.hdl`, Amaranth's version."""
+    from inceptionn import hdl, wire
+    from inceptionn.sim import inline
+
+    folders = [Path(package.__path__[0]) for package in (hdl, wire, inline)]
+    texts = [path.read_text() for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return digest(version("amaranth"), *texts)
+
+
+def emit(component: Any, module: str, *, own_clocks: bool = False, known_as: str = "") -> str:
     """Emit the Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``.
 
-    The text is cached. ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
+    The text is cached by the circuit, which takes seconds to make for a NIC. ``known_as`` tells the component
+    and its parameters from all others: the text is then cached by that and the sources, and a factory is
+    only called if it is not there. ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
     """
     from inceptionn.hdl.verilog import to_rtlil, to_verilog
 
+    if known_as:
+        folder = build_root() / f"verilog-{digest(known_as, module, _sources())}"
+        with built_once(folder) as scratch:
+            if scratch is not None:
+                (scratch / "module.v").write_text(emit(component, module, own_clocks=own_clocks))
+        return (folder / "module.v").read_text()
     instance = component() if callable(component) else component
     rtlil = to_rtlil(instance, module, own_clocks=own_clocks)
     folder = build_root() / f"verilog-{digest(rtlil, Path(to_verilog.__code__.co_filename).read_text())}"

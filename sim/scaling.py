@@ -32,6 +32,7 @@ from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 from .golden import packets
 from .models.cache import build_root
 from .nic_codec import NIC_CODECS
+from .nic_verilog import emit_nic
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
 
@@ -153,15 +154,11 @@ def measure_size(
     size: Size, step: Callable[[str], None] = lambda text: None, codec: str = DEFAULT_CODEC
 ) -> list[Pace]:
     """Emit, build (or find in the cache) and measure a NIC with ``engines`` per direction and ``lanes``."""
-    from inceptionn.hdl.nic import Nic
-
-    from .runner import emit
-
     name, (engines, lanes) = size_name(size), size
     step(f"{name}: writing Verilog")
     path = build_root().with_name("scale") / f"nic_{engines}_{lanes}_{codec}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(emit(Nic(engines=engines, lanes=lanes, codec=codec), "inceptionn_nic"))
+    path.write_text(emit_nic(codec, lanes, engines))
     short = size != (1, GROUP_LANES)  # that model is replay's, too, and mostly built already
     with VerilatedNic(path, short_runs=short, step=lambda text: step(f"{name}: {text}")) as nic:
         step(f"{name}: measuring")
@@ -248,7 +245,7 @@ def scale(
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
     for number in lanes or ():
         try:
-            Beat.of_groups(number)
+            Beat(number)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--lanes") from error
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})

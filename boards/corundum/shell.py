@@ -13,12 +13,13 @@ from inceptionn.hdl.attach.user_forwarder import UserForwarder
 from inceptionn.hdl.attach.width_adapter import Narrower, Widener
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.wire import GROUP_LANES
 
 from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_registers
 
 MAX_PORTS = 8
+_WIDE = EngineShape.of(2 * GROUP_LANES)
 TX_TAG_WIDTH = 32
 """Bits above ``tuser[0]`` of a frame to the MAC: a tag, 16 bits by default."""
 RX_TIMESTAMP_WIDTH = 96
@@ -40,22 +41,22 @@ class CorundumShell(wiring.Component):
         1 to 8.
     data_bytes : :class:`int`
         Width of the streams: 8, 16, 32 or 64.
-    lanes : :class:`int`
-        Lanes of the engines, 8 or 16; 16 for 64 bytes.
+    shape : :class:`EngineShape`
+        Of the engines, with 16 lanes for 64 bytes.
     """
 
     WIDTHS = (8, 16, 32, 64)
 
-    def __init__(self, ports: int = 1, *, data_bytes: int = 64, lanes: int = 2 * GROUP_LANES):
+    def __init__(self, ports: int = 1, *, data_bytes: int = 64, shape: EngineShape = _WIDE):
         if not 1 <= ports <= MAX_PORTS:
             raise ValueError(f"ports must be 1..{MAX_PORTS}, not {ports!r}")
         if data_bytes not in self.WIDTHS:
             raise ValueError(f"stream width in bytes must be one of {self.WIDTHS}, not {data_bytes!r}")
-        if data_bytes > Beat.of_groups(lanes).bytes:
-            raise ValueError(f"lanes must be 16 for a stream of {data_bytes} bytes, not {lanes!r}")
+        if data_bytes > shape.bytes:
+            raise ValueError(f"lanes must be 16 for a stream of {data_bytes} bytes, not {shape.lanes!r}")
         self.ports = ports
         self.data_bytes = data_bytes
-        self.lanes = lanes
+        self.shape = shape
         members: dict[str, Any] = {
             "clk": In(1),  #: Clock of all streams and registers.
             "rst": In(1),  #: Reset, active high.
@@ -78,7 +79,7 @@ class CorundumShell(wiring.Component):
         clock_domain(m, "sync", self.clk, self.rst)
         engines = []
         for n in range(self.ports):
-            m.submodules[f"engines{n}"] = engine = EnginePair(lanes=self.lanes)
+            m.submodules[f"engines{n}"] = engine = EnginePair(shape=self.shape)
             engines.append(engine)
             for way, width in (("tx", TX_TAG_WIDTH), ("rx", RX_TIMESTAMP_WIDTH)):
                 source, sink = (getattr(self, f"{side}_axis_{way}{n}") for side in "sm")

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
-from inceptionn.hdl.parts.beat import Beat
-from inceptionn.wire import GROUP_LANES
 
 from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from ..templates import render
@@ -38,7 +36,6 @@ LINKS = {64: Link(10, 11), 128: Link(25, 14), 256: Link(40, 16), 512: Link(100, 
 
 def _target(board: Board, options: Options) -> Target:
     ports, width = options.ports or 1, options.data_width or board.data_widths[-1]
-    lanes = options.lanes or GROUP_LANES
     on = ("clk", ("rst",))
     tx = "bit 0 at tlast: bad frame; above it the transmit tag, first beat"
     rx = "bit 0 at tlast: bad frame; above it the PTP timestamp, first beat"
@@ -54,8 +51,8 @@ def _target(board: Board, options: Options) -> Target:
     context = {
         "ports": ports,
         "width": width,
-        "engine_width": Beat.of_groups(lanes).bits,
-        "pace": TransmitDecision.pace_of(Beat(lanes)),
+        "engine_width": options.shape.bits,
+        "pace": TransmitDecision.pace_of(options.shape),
         "link": LINKS[width].gbps,
         "restored": LINKS[width].restored,
         "app_id": f"32'h{APP_ID:08x}",
@@ -68,7 +65,7 @@ def _target(board: Board, options: Options) -> Target:
     }
     return Target(
         module="inceptionn_corundum",
-        make=lambda: CorundumShell(ports, data_bytes=width // 8, lanes=lanes),
+        make=lambda: CorundumShell(ports, data_bytes=width // 8, shape=options.shape),
         clocks=(Clock("clk", board.clock_mhz, "everything"),),
         resets=(Reset("rst", "high", "everything"),),
         interfaces=tuple(interfaces),

@@ -24,6 +24,7 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.system.options import one_of, regular
 
 from . import history as report_history
@@ -83,12 +84,12 @@ def bring_up_core() -> Any:
     return BringUpCore(round(DEFAULT_MHZ * 1e6))
 
 
-def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
+def known_routes(name: str, cache_dir: Path, shape: EngineShape = USUAL) -> list[float]:
     """Return the clocks in MHz, one for each seed, at which ``inceptionn timing`` has routed this circuit.
 
     Only those of its default placer count.
     """
-    short, factory = resolve(name, codec)
+    short, factory = resolve(name, shape)
     if not any(cache_dir.glob(f"{short}-*/result.json")):
         return []
     kept = cache_dir / f"{short}-{fingerprint(factory())}" / "result.json"
@@ -99,19 +100,19 @@ def known_routes(name: str, cache_dir: Path, codec: str = PAPER) -> list[float]:
 
 
 def figures(
-    name: str, cache_dir: Path, *, codec: str = PAPER, with_route: bool, note: Callable[[str], None]
+    name: str, cache_dir: Path, shape: EngineShape, *, with_route: bool, note: Callable[[str], None]
 ) -> Figures:
     """Return area, levels and routed clock of one component.
 
     The clock is None if it was not routed yet.
     """
     target = COMPONENTS.get(name, name)
-    short, factory = resolve(target, codec)
+    short, factory = resolve(target, shape)
     note(f"{short}: map to series 7")
     found = map_series7(factory(), cache_dir, short)
-    clocks = known_routes(target, cache_dir, codec)
+    clocks = known_routes(target, cache_dir, shape)
     if not clocks and with_route:
-        result = measure(target, [1], cache_dir, codec=codec, with_area=False, note=note)
+        result = measure(target, [1], cache_dir, shape=shape, with_area=False, note=note)
         clocks = [route["mhz"] for route in result["routes"]]
     area = found.area
     clock = round(median(clocks), 1) if clocks else None
@@ -201,7 +202,7 @@ def report(
                 errors.print(text)
 
         for name in names:
-            found[name] = figures(name, cache_dir, codec=codec, with_route=route, note=note)
+            found[name] = figures(name, cache_dir, EngineShape.of(codec=codec), with_route=route, note=note)
             progress.advance(task)
     entry = report_history.entry(board, found)
     console.print(table(board, entry))

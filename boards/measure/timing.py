@@ -28,7 +28,8 @@ from inceptionn.commands.console import (
     write_json,
 )
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
-from inceptionn.hdl.nic import check_size
+from inceptionn.hdl.engine.shape import USUAL, EngineShape
+from inceptionn.hdl.nic import check_engines
 from inceptionn.system.atomic_file import write
 from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
@@ -53,13 +54,13 @@ CodecName = Annotated[
 
 
 def resolve(
-    name: str, codec: str = PAPER, *, lanes: int = GROUP_LANES, engines: int = 1
+    name: str, shape: EngineShape = USUAL, engines: int = 1
 ) -> tuple[str, Callable[[], Any]]:
     """Return short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
-    other. ``codec``, ``lanes`` and the NIC's ``engines`` are those of the tops. What is not the default is
+    other. ``shape`` and the NIC's ``engines`` are those of the tops. What is not the default is
     part of the short name: ``planes_nic_2x16`` has two engines of 16 lanes.
     """
     if ":" in name:
@@ -75,9 +76,9 @@ def resolve(
     if (top := f"inceptionn_{short}") in TOPS:
         if short != "nic":
             engines = 1
-        kind = "" if codec == PAPER else f"{codec}_"
-        size = "" if (engines, lanes) == (1, GROUP_LANES) else f"_{engines}x{lanes}"
-        tops = tops_of(lanes, codec, engines) if kind or size else TOPS
+        kind = "" if shape.codec == USUAL.codec else f"{shape.codec.name}_"
+        size = "" if (engines, shape.lanes) == (1, USUAL.lanes) else f"_{engines}x{shape.lanes}"
+        tops = tops_of(shape, engines) if kind or size else TOPS
         return f"{kind}{short}{size}", tops[top]
     if name in CATALOGUE:
         return name, CATALOGUE[name].make_built
@@ -93,8 +94,7 @@ def measure(
     seeds: list[int],
     cache_dir: Path,
     *,
-    codec: str = PAPER,
-    lanes: int = GROUP_LANES,
+    shape: EngineShape = USUAL,
     engines: int = 1,
     placer: str | None = None,
     with_route: bool = True,
@@ -106,7 +106,7 @@ def measure(
     ``note`` gets the current step as text. Raises ``ValueError`` for an unknown name and
     :class:`~inceptionn.boards.measure.place_and_route.ToolError`.
     """
-    short, factory = resolve(name, codec, lanes=lanes, engines=engines)
+    short, factory = resolve(name, shape, engines)
     note(f"{short}: elaborate")
     folder = cache_dir / f"{short}-{fingerprint(factory())}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -215,10 +215,11 @@ def _misses_target(result: dict[str, Any]) -> bool:
     return bool(target and routes and median(found.mhz for found in routes) < target)
 
 
-def _checked(names: list[str], lanes: int, engines: int) -> list[str]:
-    """Return the components to measure; usage errors for unknown ones, and for sizes that do not exist."""
+def _checked(names: list[str], lanes: int, codec: str, engines: int) -> tuple[list[str], EngineShape]:
+    """Return components and shape to measure; usage errors for unknown ones, and sizes that do not exist."""
     try:
-        check_size(engines, lanes)
+        check_engines(engines)
+        shape = EngineShape.of(lanes, codec)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--engines, --lanes") from error
     for name in names:
@@ -226,7 +227,7 @@ def _checked(names: list[str], lanes: int, engines: int) -> list[str]:
             resolve(name)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="COMPONENTS") from error
-    return names or list(DEFAULT_COMPONENTS)
+    return names or list(DEFAULT_COMPONENTS), shape
 
 
 def timing(
@@ -275,7 +276,7 @@ def timing(
     check_outputs(json_file, csv_file)
     console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
-    names = _checked(components or [], lanes, engines)
+    names, shape = _checked(components or [], lanes, codec, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
     results = []
     with new_progress(errors, bar=False) as progress:
@@ -288,7 +289,7 @@ def timing(
                     errors.print(text)
 
             result = measure(
-                name, seeds, cache_dir, codec=codec, lanes=lanes, engines=engines, placer=placer,
+                name, seeds, cache_dir, shape=shape, engines=engines, placer=placer,
                 with_route=with_route, with_area=with_area, note=note,
             )  # fmt: skip
             results.append(result)

@@ -78,7 +78,9 @@ class AsyncQueue(wiring.Component):
     Gray-coded pointers through two registers (Cummings, *Simulation and Synthesis Techniques for
     Asynchronous FIFO Design*, SNUG 2002, style 2). A reset of either domain, of any length, empties the
     queue on both sides: each side waits until the other is out of reset and has cleared its pointer. That
-    holds for a reset between two edges of its clock, too; what is accepted at the next edge is lost.
+    holds for a reset between two edges of its clock, too; what is accepted at the next edge is lost. The
+    other side hears of a reset an edge of that clock and three of its own later. Until then it may still
+    take items from before, in order, and what it gives is lost.
 
     One item per cycle of the slower clock. Latency: 2 to 3 cycles of the reading clock.
 
@@ -111,15 +113,16 @@ class AsyncQueue(wiring.Component):
         m = Module()
         d_write, d_read = m.d[self.write_domain], m.d[self.read_domain]
         width, bits = Shape.cast(self.shape).width, exact_log2(self.depth)
-        write_hold, read_hold = self._holds(m)
+        write_hold, write_clear, read_hold, read_clear = self._holds(m)
 
-        produced = Signal(bits + 1)
-        produced_gray = Signal(bits + 1)
+        # A pointer is cleared only while the other side is held, so never by the reset itself.
+        produced = Signal(bits + 1, reset_less=True)
+        produced_gray = Signal(bits + 1, reset_less=True)
         produced_seen = Signal(bits + 1)
-        following = Signal(bits + 1, init=1)  # produced + 1
-        consumed = Signal(bits + 1)
+        following = Signal(bits + 1, init=1, reset_less=True)  # produced + 1
+        consumed = Signal(bits + 1, reset_less=True)
         consumed_next = Signal(bits + 1)
-        consumed_gray = Signal(bits + 1)
+        consumed_gray = Signal(bits + 1, reset_less=True)
         consumed_seen = Signal(bits + 1)
         m.submodules.produced = FFSynchronizer(produced_gray, produced_seen, o_domain=self.read_domain)
         m.submodules.consumed = FFSynchronizer(consumed_gray, consumed_seen, o_domain=self.write_domain)
@@ -135,9 +138,9 @@ class AsyncQueue(wiring.Component):
         limit = consumed_seen ^ (0b11 << bits - 1)
         full = Mux(ram.write, _gray(following) == limit, produced_gray == limit)
         d_write += self.i.ready.eq(~write_hold & ~full)
-        with m.If(write_hold):
+        with m.If(write_clear):
             d_write += [produced.eq(0), produced_gray.eq(0), following.eq(1)]
-        with m.Elif(ram.write):
+        with m.Elif(ram.write & ~write_hold):
             d_write += [
                 produced.eq(following), produced_gray.eq(_gray(following)), following.eq(following + 1),
             ]  # fmt: skip
@@ -149,37 +152,47 @@ class AsyncQueue(wiring.Component):
             stored.eq((produced_seen != consumed_gray) & ~read_hold),
             load.eq(stored & (~self.o.valid | self.o.ready)),
             ram.read_address.eq(consumed[:bits]),
-            consumed_next.eq(Mux(read_hold, 0, consumed + load)),
+            consumed_next.eq(Mux(read_clear, 0, consumed + load)),
             self.o.payload.eq(output),
         ]
         d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
-        # A hold comes at any time in the cycle: it clears `valid`, and never changes what `valid` stands for.
         with m.If(~self.o.valid | self.o.ready):
             d_read += output.eq(ram.read_data)
         with m.If(~self.o.valid | self.o.ready | read_hold):
             d_read += self.o.valid.eq(stored)
         return m
 
-    def _holds(self, m: Module) -> tuple[Signal, Signal]:
-        """Hold each side, writing and reading, empty until a reset has reached both.
+    def _holds(self, m: Module) -> tuple[Value, Value, Value, Value]:
+        """Return what holds the writing side empty and what clears its pointer; then the same for reading.
 
-        A reset is ``caught`` in its own clock until that clock has cleared its pointer, then ``seen`` by the
-        other side, then back as ``done``. Each is set at once and released by its own clock, after the
-        previous one. So a side is held until the other has cleared its pointer; until then the pointer seen
-        here may be an old one. The side of the reset is released last.
+        A reset is ``caught`` at once, for two edges of its own clock. Then a handshake of four phases passes
+        synchronisers: ``request`` holds the other side, ``asked``, for a cycle more than this side's pointer
+        takes to get there. Its ``answer`` clears the pointer here and ends the request. The end of the
+        answer releases this side, as the last. A reset that comes before that end is ``pending`` until then.
+        So a pointer is cleared only while both sides are held, and only synchronisers sample what another
+        clock changes.
         """
         sides = {"write": self.write_domain, "read": self.read_domain}
-        parts: dict[str, Signal] = {}
+        holds: dict[str, Any] = {}
+        asks: dict[str, Any] = {}
         for (name, own), other in zip(sides.items(), reversed(sides.values()), strict=True):
-            source: Any = ResetSignal(own, allow_reset_less=True)
-            for part, domain in (("caught", own), ("seen", other), ("done", own)):
-                step = Signal(name=f"{name}_{part}")
-                m.submodules[f"{name}_{part}"] = AsyncFFSynchronizer(source, step, o_domain=domain)
-                source = parts[f"{name}_{part}"] = step
-        write_hold = Signal()
-        read_hold = Signal()
-        m.d.comb += [
-            write_hold.eq(parts["write_done"] | parts["read_seen"]),
-            read_hold.eq(parts["read_done"] | parts["write_seen"]),
-        ]
-        return write_hold, read_hold
+            caught, asked, answer = (Signal(name=f"{name}_{part}") for part in ("caught", "asked", "answer"))
+            request = Signal(name=f"{name}_request", reset_less=True)
+            pending = Signal(name=f"{name}_pending", reset_less=True)
+            asked_before = Signal(name=f"{name}_asked_before", reset_less=True)
+            reset = ResetSignal(own, allow_reset_less=True)
+            m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=own)
+            m.submodules[f"{name}_asked"] = FFSynchronizer(request, asked, o_domain=other)
+            m.submodules[f"{name}_answer"] = FFSynchronizer(asked_before, answer, o_domain=own)
+            m.d[other] += asked_before.eq(asked)
+            with m.If(request):
+                m.d[own] += request.eq(caught | ~answer)
+            with m.Elif(answer):
+                m.d[own] += pending.eq(pending | caught)
+            with m.Else():
+                m.d[own] += [request.eq(pending | caught), pending.eq(0)]
+            holds[name] = caught | request | pending
+            asks[name] = answer, asked | asked_before
+        write_clear = asks["write"][0] | asks["read"][1]
+        read_clear = asks["read"][0] | asks["write"][1]
+        return holds["write"] | write_clear, write_clear, holds["read"] | read_clear, read_clear

@@ -7,16 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from ..parts.rotation import rotate_in_stages, rotate_left_bytes
 
 
-def block_vector(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """Return the layout of a block's part of one burst: 0 to ``4 * lanes`` bytes."""
-    width = Beat(lanes)
+def block_vector(width: Beat = BURST) -> data.StructLayout:
+    """Return the layout of a block's part of one burst: up to a whole beat."""
     return data.StructLayout(
         {
             "last": 1,  # of its block
@@ -42,18 +39,16 @@ class AlignmentUnit(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Beats of 4 bytes per lane: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 #: ``data`` is zero also while ``valid`` is low.
-                "vectors": In(stream.Signature(block_vector(lanes), always_ready=True)),
+                "vectors": In(stream.Signature(block_vector(width), always_ready=True)),
                 #: Packed bytes, zero after the block's end.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
                 #: High for one cycle when the block is complete: with its last beat, or alone if no byte was

@@ -8,16 +8,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import GROUP_LANES, MAX_LANES
+from inceptionn.wire import MAX_LANES
 
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from .plane_decoder import BEAT_BITS, plane_beat, position_bits
 
 
-def block_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+def block_beat(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat of a block."""
-    width = Beat(lanes)
     return data.StructLayout(
         {
             "data": width.bits,
@@ -30,12 +29,12 @@ def block_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
-def block_end(lanes: int = GROUP_LANES) -> data.StructLayout:
+def block_end(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a block's end."""
     return data.StructLayout(
         {
             # Position of the block's last byte, as long as all its beats were kept.
-            "position": position_bits(lanes),
+            "position": position_bits(width),
             # The block ended inside its plane, or beats of it were dropped.
             "fault": 1,
         }
@@ -62,21 +61,19 @@ class BlockSplitter(wiring.Component):
     ----------
     word_lanes : :class:`int`
         Lanes of a 16-bit word of the plane, a power of two.
-    lanes : :class:`int`
-        Lanes of a beat: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, word_lanes: int, *, lanes: int = GROUP_LANES):
+    def __init__(self, word_lanes: int, width: Beat = BURST):
         self.word_lanes = word_lanes
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+        self.width = width
         # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
         # the lane count minus one are: lanes of the last word, words of the last beat, beats.
         self._at_word = exact_log2(word_lanes)
         self._at_beat = self._at_word + exact_log2(self.width.words)
         super().__init__(
             {
-                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Of the blocks.
+                "beats": In(stream.Signature(block_beat(width), always_ready=True)),  #: Of the blocks.
                 "room": Out(1),  #: A register: beats may come.
                 "o_room": In(1),  #: Room downstream; ``room`` follows one cycle later.
                 #: The current block has more beats than announced. They are accepted and dropped.
@@ -84,10 +81,10 @@ class BlockSplitter(wiring.Component):
                 "newest": In(BEAT_BITS),  #: As of :class:`.ring_window.RingWindow`, which stores ``data``.
                 "following": In(BEAT_BITS),  #: Likewise.
                 #: Beats of the blocks' planes.
-                "plane": Out(stream.Signature(plane_beat(lanes), always_ready=True)),
+                "plane": Out(stream.Signature(plane_beat(width), always_ready=True)),
                 #: Beats of the blocks' data.
                 "data": Out(stream.Signature(self.width.bits, always_ready=True)),
-                "ends": Out(stream.Signature(block_end(lanes), always_ready=True)),  #: One per block.
+                "ends": Out(stream.Signature(block_end(width), always_ready=True)),  #: One per block.
             }
         )
 
@@ -101,7 +98,7 @@ class BlockSplitter(wiring.Component):
             beat=source.data,
             last_byte=_top_byte(source.keep),
             # Lanes minus one: a block with an unusable count is read as one of a full burst.
-            more=Mux(bad_count, self.lanes - 1, source.lanes - 1)[:12],
+            more=Mux(bad_count, self.width.lanes - 1, source.lanes - 1)[:12],
             unusable=bad_count,
             base=source.base,
             ends=source.last,
@@ -132,7 +129,7 @@ class BlockSplitter(wiring.Component):
             base=taken.base,
             unusable=taken.unusable,
         )
-        plane, at_burst = self.plane.payload, exact_log2(self.lanes)
+        plane, at_burst = self.plane.payload, exact_log2(self.width.lanes)
         # Data start after the plane's words; the byte before is an odd one.
         origin_beat = Mux(p.full, self.newest, self.following)
         m.d.comb += [

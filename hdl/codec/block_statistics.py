@@ -22,17 +22,15 @@ class BlockStatistics(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16.
+    width : :class:`Beat`
     report : shape
         Of a report.
     inputs : mapping
         The codec's own push streams, by name: what a payload is.
     """
 
-    def __init__(self, lanes: int, report: Any, inputs: Mapping[str, Any]):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat, report: Any, inputs: Mapping[str, Any]):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
@@ -76,7 +74,7 @@ class BlockStatistics(wiring.Component):
         It was made in this cycle or the previous one, and holds until the next block's. Where the next one
         can follow at once, `early` tells in which cycle it was made.
         """
-        m.submodules.data_sum = data_sum = OnesComplementSum(lanes=self.lanes)
+        m.submodules.data_sum = data_sum = OnesComplementSum(self.width)
         m.d.comb += [
             data_sum.valid.eq(self.beats.valid),
             data_sum.last.eq(self.done),

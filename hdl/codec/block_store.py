@@ -9,18 +9,18 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from ..parts.rotation import rotate_in_stages
 
 
-def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
-    """Return the layout of a block for a reader that steps through it, in beats of ``lanes`` lanes."""
-    width, words = Beat(lanes).bytes, Beat(lanes).words
+def block_shape(width: Beat = BURST) -> data.StructLayout:
+    """Return the layout of a block for a reader that steps through it, in beats of this width."""
+    words = width.words
     tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
-    data_beats = MAX_LANES // lanes
+    data_beats = MAX_LANES // width.lanes
     return data.StructLayout(
         {
             # Beats that hold tags; beats that hold nothing but tags (and what precedes them).
@@ -28,11 +28,11 @@ def block_shape(lanes: int = GROUP_LANES) -> data.StructLayout:
             "tag_whole": range(-(-tags // words) + 1),
             # Beats of the data ring, and of the block as it is read.
             "data_beats": range(data_beats + 1),
-            "beats": range(-(-(tags * TAG_WORD_BYTES + MAX_LANES * LANE_BYTES) // width) + 1),
+            "beats": range(-(-(tags * TAG_WORD_BYTES + MAX_LANES * LANE_BYTES) // width.bytes) + 1),
             # Place of the first data byte in its beat, in 16-bit words.
             "rotation": range(words),
             # Bytes in the last beat, modulo its width.
-            "ending": range(width),
+            "ending": range(width.bytes),
         }
     )
 
@@ -44,28 +44,28 @@ class BlockReader(wiring.Signature):
     :meth:`BlockStore.latency_of` cycles later, without a handshake.
     """
 
-    def __init__(self, lanes: int = GROUP_LANES):
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         super().__init__(
             {
                 #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
                 "valid": Out(1),
-                "shape": Out(block_shape(lanes)),  #: The current block's.
+                "shape": Out(block_shape(width)),  #: The current block's.
                 "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.
                 "last": Out(1),  #: The next ``step`` is the block's last.
                 #: Discards the current block, of which no beat may have been read. Not together with
                 #: ``step``.
                 "drop": In(1),
                 #: The beat of an earlier ``step``, from gates; zero outside the block.
-                "beat": Out(Beat(lanes).bits),
+                "beat": Out(width.bits),
             }
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BlockReader) and self.lanes == other.lanes
+        return isinstance(other, BlockReader) and self.width == other.width
 
     def __repr__(self) -> str:
-        return f"BlockReader(lanes={self.lanes})"
+        return f"BlockReader({self.width!r})"
 
 
 class BlockStore(wiring.Component):
@@ -84,18 +84,14 @@ class BlockStore(wiring.Component):
     slack : :class:`int`
         Most beats that may still come for each ring after ``room`` has fallen. As many blocks may then end,
         with 8 lanes half as many, since a block takes at least two cycles.
-    lanes : :class:`int`
-        Beats of 4 bytes per lane: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(
-        self, data_depth: int = 512, tag_depth: int = 128, slack: int = 40, *, lanes: int = GROUP_LANES
-    ):
+    def __init__(self, width: Beat = BURST, *, data_depth: int = 512, tag_depth: int = 128, slack: int = 40):
         self.data_depth = data_depth
         self.tag_depth = tag_depth
         self.slack = slack
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
@@ -104,9 +100,9 @@ class BlockStore(wiring.Component):
                 #: Beats of the data to store.
                 "data": In(stream.Signature(self.width.bits, always_ready=True)),
                 #: A block is complete; not before its last beat was written.
-                "shapes": In(stream.Signature(block_shape(lanes), always_ready=True)),
+                "shapes": In(stream.Signature(block_shape(width), always_ready=True)),
                 "room": Out(1),  #: A register: beats may come.
-                "blocks": Out(BlockReader(lanes)),  #: The current block.
+                "blocks": Out(BlockReader(width)),  #: The current block.
             }
         )
 
@@ -124,7 +120,7 @@ class BlockStore(wiring.Component):
         m.submodules.data = stored = BlockRam(self.width.bits, self.data_depth)
         blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
-        m.submodules.shapes = shapes = PushQueue(block_shape(self.lanes), 64, blocks + 1, elastic=True)
+        m.submodules.shapes = shapes = PushQueue(block_shape(self.width), 64, blocks + 1, elastic=True)
         wiring.connect(m, wiring.flipped(self.shapes), shapes.i)
 
         self._write(m, tags, stored, shapes.room)

@@ -7,16 +7,16 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES
+from inceptionn.wire import LANE_BYTES, MAX_LANES
 
+from ..engine.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .alignment_unit import AlignmentUnit
 from .block_store import BlockReader, BlockStore, block_shape
-from .codecs import PAPER, codec_of
 
 
 class CodecParameters(data.Struct):
@@ -27,16 +27,15 @@ class CodecParameters(data.Struct):
     b: 8
 
 
-def lane_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def lane_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst of a run of lanes that becomes a block."""
-    width = Beat(lanes)
     return data.StructLayout(
         {
             "first": 1,
             "last": 1,
             "lanes": width.bits,
             # Which lanes exist; all but in the last burst, where the upper ones may be absent.
-            "present": lanes,
+            "present": width.lanes,
             # Where in a beat the block is to begin, in 16-bit words; valid only with `first`.
             "place": range(width.words),
         }
@@ -64,25 +63,23 @@ class Compressor(wiring.Component):
     ----------
     statistics : :class:`bool`
         Whether to compute the checksums and class counts that the engine needs.
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16. Beats have 4 bytes for each.
+    width : :class:`Beat`
     """
 
     STATISTICS: Any
     """Layout of a report."""
 
-    def __init__(self, *, statistics: bool = False, lanes: int = GROUP_LANES):
+    def __init__(self, width: Beat = BURST, *, statistics: bool = False):
         self.has_statistics = statistics
-        self.lanes = lanes
-        self.width = width = Beat.of_groups(lanes)
+        self.width = width
         self.latency = BlockStore.latency_of(width)  # from `step` to its beat
         members = {
             #: Read together with every burst, and the same for all of a block.
             "parameters": In(CodecParameters),
-            "bursts": In(stream.Signature(lane_burst(lanes), always_ready=True)),  #: The lanes.
+            "bursts": In(stream.Signature(lane_burst(width), always_ready=True)),  #: The lanes.
             #: Bursts are accepted. After it falls, at most 10 more may follow, 16 with 16 lanes.
             "room": Out(1),
-            "blocks": Out(BlockReader(lanes)),  #: The blocks that are ready, one at a time.
+            "blocks": Out(BlockReader(width)),  #: The blocks that are ready, one at a time.
         }
         if statistics:
             #: With ``statistics=True``: one report per block, in order.
@@ -91,8 +88,8 @@ class Compressor(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.aligner = aligner = AlignmentUnit(lanes=self.lanes)
-        m.submodules.store = store = BlockStore(lanes=self.lanes)
+        m.submodules.aligner = aligner = AlignmentUnit(self.width)
+        m.submodules.store = store = BlockStore(self.width)
         wiring.connect(m, aligner.beats, store.data)
         wiring.connect(m, store.blocks, wiring.flipped(self.blocks))
         m.d.comb += self.room.eq(store.room)
@@ -130,7 +127,7 @@ class Compressor(wiring.Component):
         p.stage()
         p.let(words=words, plane_words=(words - before)[:9])
         p.stage(total=(p.words << 1) + p.length, block_bytes=(p.length + (p.plane_words << 1))[:14])
-        shape = Signal(block_shape(self.lanes))
+        shape = Signal(block_shape(self.width))
         at_word, at_byte = len(shape.rotation), len(shape.ending)
         m.d.comb += [
             shape.tag_beats.eq(p.words[at_word:] + p.words[:at_word].any()),
@@ -187,20 +184,15 @@ class StandaloneCompressor(wiring.Component):
 
     Parameters
     ----------
-    codec : :class:`str`
-        Name of the codec, "paper" or "planes".
-    lanes : :class:`int`
-        Lanes of a beat: 8 or 16.
+    shape : :class:`EngineShape`
     """
 
     MARKS = 128
     """Places for marks: more than the blocks that can be inside, 64 of them in the store's queue."""
 
-    def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
-        self.codec = codec_of(codec)
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
-        stream = AXIStream(self.width.bytes)
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
+        stream = AXIStream(self.shape.bytes)
         super().__init__(
             {
                 "s_axis": In(stream),  #: ``tkeep`` at ``tlast`` a multiple of 4 bytes; ``tuser`` ignored.
@@ -215,17 +207,17 @@ class StandaloneCompressor(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.core = core = self.codec.compressor(lanes=self.lanes)
+        m.submodules.core = core = self.shape.codec.compressor(self.shape)
 
         # Input register. With 8 lanes `tready` falls for the cycle after a packet's last beat.
         burst = core.bursts.payload
         accept = self.s_axis.tvalid & self.s_axis.tready
-        most = MAX_LANES // self.lanes
+        most = MAX_LANES // self.shape.lanes
         more = Signal(init=1)
         count = Signal(range(most))
         first = Signal(init=1)
         last = Signal()
-        room = core.room if self.width.payload_overlaps else core.room & ~(accept & self.s_axis.tlast)
+        room = core.room if self.shape.payload_overlaps else core.room & ~(accept & self.s_axis.tlast)
         m.d.comb += [
             last.eq(self.s_axis.tlast | (count == most - 1)),
             burst.place.eq(0),
@@ -237,7 +229,7 @@ class StandaloneCompressor(wiring.Component):
             burst.last.eq(last),
             burst.lanes.eq(self.s_axis.tdata),
         ]
-        for i in range(self.lanes):
+        for i in range(self.shape.lanes):
             m.d.sync += burst.present[i].eq(self.s_axis.tkeep[LANE_BYTES * i])
         with m.If(accept):
             m.d.sync += [
@@ -256,7 +248,7 @@ class StandaloneCompressor(wiring.Component):
 
         # Output: step whenever there is a block and a place in the queue for its beat.
         latency, block = core.latency, core.blocks
-        m.submodules.output = output = OutputQueue(slack=latency + 4, lanes=self.lanes)
+        m.submodules.output = output = OutputQueue(latency + 4, self.shape)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         ready = Signal()
         m.d.sync += ready.eq(output.room)

@@ -7,26 +7,26 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES
+from inceptionn.wire import LANE_BYTES
 
+from ..engine.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .block_splitter import BlockSplitter, block_beat, block_end
-from .codecs import PAPER, codec_of
 from .group_issue import GroupIssue
 from .plane_decoder import PlaneDecoder
 from .ring_window import RingWindow
 
 
-def decoded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def decoded_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst of a restored block."""
     return data.StructLayout(
         {
-            "lanes": Beat(lanes).bits,
+            "lanes": width.bits,
             # Which lanes exist; all but in the last burst, where the upper ones may be absent.
-            "present": lanes,
+            "present": width.lanes,
             "last": 1,
             "fault": 1,  # with `last`: the block is malformed
         }
@@ -47,8 +47,8 @@ class Decompressor(wiring.Component):
     The base of :class:`.paper.decompressor.Decompressor` and :class:`.planes.decompressor.Decompressor`,
     which name their decoder, buffer and unit.
 
-    A block is its plane, then its data. It gives exactly ``ceil(n / lanes)`` bursts, where *n* is the lane
-    count announced with the block's first beat.
+    A block is its plane, then its data. It gives exactly as many bursts as hold *n* lanes, the count
+    announced with the block's first beat.
 
     A block is *malformed* if it ends inside its plane, has too few or too many data bytes, or breaks a rule
     of its codec. It still yields its announced number of bursts. Their contents are arbitrary from the first
@@ -63,8 +63,7 @@ class Decompressor(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a beat: 8 or 16.
+    width : :class:`Beat`
     """
 
     DECODER: type[PlaneDecoder]
@@ -75,17 +74,16 @@ class Decompressor(wiring.Component):
     WORD_LANES: int
     """Lanes of a 16-bit word of the plane."""
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "beats": In(stream.Signature(block_beat(lanes), always_ready=True)),  #: Blocks.
+                "beats": In(stream.Signature(block_beat(width), always_ready=True)),  #: Blocks.
                 #: Beats are accepted: a register, low only when a buffer fills up. After it falls, at most
                 #: one more may follow.
                 "room": Out(1),
-                "bursts": Out(stream.Signature(decoded_burst(lanes))),  #: The lanes, block by block.
+                "bursts": Out(stream.Signature(decoded_burst(width))),  #: The lanes, block by block.
             }
         )
 
@@ -99,15 +97,15 @@ class Decompressor(wiring.Component):
         # (tags or codes) into groups with places. A group is issued once its bytes are in the buffer and the
         # output queue has room. Past that point nothing stalls.
         m = Module()
-        m.submodules.splitter = splitter = BlockSplitter(self.WORD_LANES, lanes=self.lanes)
-        m.submodules.decoder = decoder = self.DECODER(lanes=self.lanes)
-        m.submodules.buffer = buffer = self.BUFFER(lanes=self.lanes)
-        m.submodules.unit = unit = self.UNIT(lanes=self.lanes)
-        m.submodules.ends = ends = PushQueue(block_end(self.lanes), 32, slack=13)
+        m.submodules.splitter = splitter = BlockSplitter(self.WORD_LANES, self.width)
+        m.submodules.decoder = decoder = self.DECODER(self.width)
+        m.submodules.buffer = buffer = self.BUFFER(self.width)
+        m.submodules.unit = unit = self.UNIT(self.width)
+        m.submodules.ends = ends = PushQueue(block_end(self.width), 32, slack=13)
         marks = decoder.MARKS, decoder.mark_bits
-        m.submodules.issue = issue = GroupIssue(marks, lanes=self.lanes)
+        m.submodules.issue = issue = GroupIssue(marks, self.width)
         slack = buffer.latency + unit.LATENCY + 4
-        m.submodules.output = output = PushQueue(decoded_burst(self.lanes), 32, slack)
+        m.submodules.output = output = PushQueue(decoded_burst(self.width), 32, slack)
 
         wiring.connect(m, wiring.flipped(self.beats), splitter.beats)
         wiring.connect(m, splitter.plane, decoder.beats)
@@ -155,7 +153,7 @@ class Decompressor(wiring.Component):
         p.until(cut - 1)
         self._decode(m, p, buffer, unit)
         p.until(cut + unit.LATENCY - 1)
-        p.stage(present=Cat(~p.last | (p.more_lanes >= lane) for lane in range(self.lanes)))
+        p.stage(present=Cat(~p.last | (p.more_lanes >= lane) for lane in range(self.width.lanes)))
         fault = Signal()
         earlier_fault = Signal()
         last = p.last
@@ -183,31 +181,26 @@ class StandaloneDecompressor(wiring.Component):
 
     Parameters
     ----------
-    codec : :class:`str`
-        Name of the codec, "paper" or "planes".
-    lanes : :class:`int`
-        Lanes of a beat: 8 or 16.
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, codec: str = PAPER, lanes: int = GROUP_LANES):
-        self.codec = codec_of(codec)
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 #: Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*. ``tready`` does not
                 #: depend on ``tvalid`` and is low only when a buffer fills up.
-                "s_axis": In(AXIStream(self.width.bytes, 16)),
+                "s_axis": In(AXIStream(self.shape.bytes, 16)),
                 #: ``tkeep`` of the last beat has four bits per present lane. ``tuser = 1`` at ``tlast``:
                 #: malformed block.
-                "m_axis": Out(AXIStream(self.width.bytes, 1)),
+                "m_axis": Out(AXIStream(self.shape.bytes, 1)),
                 "cfg_b": In(8),  #: Byte 3 of the shim: B or E0; read with every block's first beat.
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.core = core = self.codec.decompressor(lanes=self.lanes)
+        m.submodules.core = core = self.shape.codec.decompressor(self.shape)
         beat, burst = core.beats.payload, core.bursts.payload
         m.d.comb += [
             self.s_axis.tready.eq(core.room),

@@ -8,9 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.pipeline import Pipeline
 from .block_splitter import block_end
@@ -18,13 +16,13 @@ from .plane_decoder import BEAT_BITS, group_layout
 from .ring_window import group_request
 
 
-def issued_group(lanes: int = GROUP_LANES) -> data.StructLayout:
+def issued_group(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of the facts about a group that its decompression needs."""
     return data.StructLayout(
         {
             # The last of its block, and the lanes in it, less one.
             "last": 1,
-            "more_lanes": exact_log2(lanes),
+            "more_lanes": exact_log2(width.lanes),
             "base": 8,
             # The group is impossible; of a block's last one also: the block has another end than announced.
             "fault": 1,
@@ -45,26 +43,24 @@ class GroupIssue(wiring.Component):
     ----------
     marks : :class:`str`, :class:`int`
         Name and width of a group's marks.
-    lanes : :class:`int`
-        Lanes of a group, or of two: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, marks: tuple[str, int], *, lanes: int = GROUP_LANES):
+    def __init__(self, marks: tuple[str, int], width: Beat = BURST):
         self.marks = marks[0]
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+        self.width = width
         super().__init__(
             {
                 #: From the plane decoder, in order.
-                "groups": In(stream.Signature(group_layout(lanes, *marks))),
-                "ends": In(stream.Signature(block_end(lanes))),  #: One per block, in order.
+                "groups": In(stream.Signature(group_layout(width, *marks))),
+                "ends": In(stream.Signature(block_end(width))),  #: One per block, in order.
                 "newest": In(BEAT_BITS),  #: Number of the last beat that the buffer holds.
                 "room": In(1),  #: There is room for bursts.
                 #: For the buffer, which holds the newest one. A group is requested before it is known when it
                 #: may go.
-                "requests": Out(stream.Signature(group_request(lanes, *marks), always_ready=True)),
+                "requests": Out(stream.Signature(group_request(width, *marks), always_ready=True)),
                 #: One cycle after the group of the held request was let go.
-                "issued": Out(stream.Signature(issued_group(lanes), always_ready=True)),
+                "issued": Out(stream.Signature(issued_group(width), always_ready=True)),
                 "held": Out(BEAT_BITS),  #: Beats of the buffer in use, one cycle late.
                 "surplus": Out(1),  #: A register: the last group has its bytes and its block does not end.
             }

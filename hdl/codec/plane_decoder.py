@@ -8,9 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
@@ -20,53 +18,53 @@ BEAT_BITS = 9
 """Beats are numbered modulo 512: a block's last group may lie 288 beats after the last one received."""
 
 
-def position_bits(lanes: int = GROUP_LANES) -> int:
+def position_bits(width: Beat = BURST) -> int:
     """Count the bits of a position: number of the beat, and byte in it."""
-    return BEAT_BITS + Beat(lanes).place_bits
+    return BEAT_BITS + width.place_bits
 
 
-def block_layout(lanes: int = GROUP_LANES) -> data.StructLayout:
+def block_layout(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of the facts about a block that its first beat gives."""
     return data.StructLayout(
         {
             # Groups in the block, or pairs of groups, less one.
-            "more_groups": 12 - exact_log2(lanes),
+            "more_groups": 12 - exact_log2(width.lanes),
             # Lanes of its last group or pair, less one.
-            "more_lanes": exact_log2(lanes),
+            "more_lanes": exact_log2(width.lanes),
             # The shim's byte 3: B or E0.
             "base": 8,
             # Position of the byte before the block's data.
-            "origin": position_bits(lanes),
+            "origin": position_bits(width),
             # The announced lane count is out of range.
             "unusable": 1,
         }
     )
 
 
-def plane_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+def plane_beat(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat that holds marks."""
     return data.StructLayout(
         {
-            "data": Beat(lanes).bits,
+            "data": width.bits,
             # Means something with the first beat of the block's plane alone.
-            "block": block_layout(lanes),
+            "block": block_layout(width),
             # The block ends with this beat.
             "ends": 1,
         }
     )
 
 
-def group_layout(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
+def group_layout(width: Beat, marks: str, mark_bits: int) -> data.StructLayout:
     """Return the layout of a group, or two, ready to be cut out of the data."""
     return data.StructLayout(
         {
             marks: mark_bits,
             # Positions of the byte before the group's data, and of their last byte.
-            "start": position_bits(lanes),
-            "end": position_bits(lanes),
+            "start": position_bits(width),
+            "end": position_bits(width),
             # The last of its block, and the lanes in it, less one.
             "last": 1,
-            "more_lanes": exact_log2(lanes),
+            "more_lanes": exact_log2(width.lanes),
             "base": 8,
             # The marks are impossible, or the block is unusable.
             "fault": 1,
@@ -101,8 +99,7 @@ class PlaneDecoder(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: beats of 32 bytes, one group per cycle. 16: 64 bytes, two groups.
+    width : :class:`Beat`
     """
 
     DEPTH = 32
@@ -112,18 +109,17 @@ class PlaneDecoder(wiring.Component):
     WORDS: int
     """Groups' marks, or with 16 lanes pairs of them, in a beat."""
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
-        self.mark_bits = self.width.bits // self.WORDS
+        self.mark_bits = self.width.bits // self.WORDS + width.half
         super().__init__(
             {
                 #: Beats of the planes, block by block.
-                "beats": In(stream.Signature(plane_beat(lanes), always_ready=True)),
+                "beats": In(stream.Signature(plane_beat(width), always_ready=True)),
                 "stored": Out(range(self.DEPTH)),  #: Beats written and not yet in use, one cycle late.
                 #: Each group's marks and place in the data, in order.
-                "groups": Out(stream.Signature(group_layout(lanes, self.MARKS, self.mark_bits))),
+                "groups": Out(stream.Signature(group_layout(width, self.MARKS, self.mark_bits))),
             }
         )
 
@@ -146,7 +142,7 @@ class PlaneDecoder(wiring.Component):
         m = Module()
         sync = m.d.sync
 
-        layout = block_layout(self.lanes)
+        layout = block_layout(self.width)
         block_bits = layout.size
         join = self.width.groups > 1  # a stage more for the sum over two groups
         m.submodules.beats = beats = LutRam(self.width.bits, self.DEPTH)
@@ -193,7 +189,7 @@ class PlaneDecoder(wiring.Component):
     def _sequence(self, m: Module, free: Signal, room: Value, blocks: LutRam) -> Pipeline:
         """Name one group's marks per cycle with ``room``, by beat and index, with their block's facts."""
         sync = m.d.sync
-        layout = block_layout(self.lanes)
+        layout = block_layout(self.width)
         next_beat = Signal(range(self.DEPTH))
         after_next = Signal(range(self.DEPTH), init=1)
         available = Signal()

@@ -50,9 +50,9 @@ def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name:
     return parts
 
 
-def group_request(lanes: int, marks: str, mark_bits: int) -> data.StructLayout:
+def group_request(width: Beat, marks: str, mark_bits: int) -> data.StructLayout:
     """Return the layout of a request for one or two groups: the byte before them, and the marks."""
-    return data.StructLayout({"position": position_bits(lanes), marks: mark_bits})
+    return data.StructLayout({"position": position_bits(width), marks: mark_bits})
 
 
 class RingWindow(wiring.Component):
@@ -71,8 +71,7 @@ class RingWindow(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
+    width : :class:`Beat`
     marks : :class:`str`, :class:`int`
         Name and width of the group's marks in a request.
     members : :class:`dict`
@@ -81,9 +80,8 @@ class RingWindow(wiring.Component):
 
     DEPTH = 64
 
-    def __init__(self, lanes: int, marks: tuple[str, int], members: dict[str, Any]):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat, marks: tuple[str, int], members: dict[str, Any]):
+        self.width = width
         self.latency = self.latency_of(self.width)
         self._marks, self._mark_bits = marks
         super().__init__(
@@ -94,7 +92,7 @@ class RingWindow(wiring.Component):
                 "newest": Out(BEAT_BITS, init=2**BEAT_BITS - 1),
                 "following": Out(BEAT_BITS),  #: ``newest + 1``.
                 #: The newest is held until the next.
-                "requests": In(stream.Signature(group_request(lanes, *marks), always_ready=True)),
+                "requests": In(stream.Signature(group_request(width, *marks), always_ready=True)),
                 **members,
             }
         )

@@ -6,13 +6,11 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 
 
-def plane_words(lanes: int = GROUP_LANES, count: int = 1) -> data.StructLayout:
+def plane_words(width: Beat = BURST, count: int = 1) -> data.StructLayout:
     """Return the layout of one word of a block's plane, or two."""
     return data.StructLayout(
         {
@@ -21,7 +19,7 @@ def plane_words(lanes: int = GROUP_LANES, count: int = 1) -> data.StructLayout:
             # Only of two: the upper word exists. Always but with `last`.
             **({"both": 1} if count > 1 else {}),
             # Word of the beat in which the block's first word belongs; valid only with `first`.
-            "place": range(Beat(lanes).words),
+            "place": range(width.words),
             "words": 16 * count,
         }
     )

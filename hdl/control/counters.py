@@ -17,6 +17,7 @@ from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
 from .registers import (
     COUNTER_SLOTS,
+    SLOT_BF16,
     SLOT_BYTES_IN,
     SLOT_BYTES_OUT,
     SLOT_FRAMES_IN,
@@ -36,7 +37,7 @@ COUNTER_READ_LATENCY = 4
 
 
 @cache
-def frame_report(codec: str = PAPER) -> data.StructLayout:
+def frame_report(codec: str = PAPER, half: bool = False) -> data.StructLayout:
     """Return the layout of an engine's report on one frame, given once, when its verdict is known.
 
     ``verdict``: :class:`~inceptionn.wire.frames.Verdict`. ``bytes_in``, ``bytes_out``: frame length at the
@@ -44,7 +45,7 @@ def frame_report(codec: str = PAPER) -> data.StructLayout:
     modulo 2^17. ``counts``: the classes that the codec counts in the block. For the paper's, lanes by
     :class:`~inceptionn.wire.paper.Tag`, absent lanes of the last group not counted (so they add up to payload
     / 4); for planes, groups by code, and ``lanes`` is payload / 4. They are all zero unless the verdict is
-    ``COMPRESSED``.
+    ``COMPRESSED``. With ``half`` there is a bit ``half``: a compressed or restored frame has bf16 lanes.
     """
     found = codec_of(codec)
     return data.StructLayout(
@@ -54,6 +55,7 @@ def frame_report(codec: str = PAPER) -> data.StructLayout:
             "bytes_out": 17,
             "counts": data.ArrayLayout(found.count_bits, len(found.spec.classes)),
             **({} if found.spec.counts_lanes else {"lanes": MAX_LANES.bit_length()}),
+            **({"half": 1} if half else {}),
         }
     )
 
@@ -103,18 +105,22 @@ class FrameCounters(wiring.Component):
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    half : :class:`bool`
+        Frames may have bf16 lanes, which are counted apart.
     """
 
-    def __init__(self, direction: Direction, *, codec: str = PAPER):
+    def __init__(self, direction: Direction, *, codec: str = PAPER, half: bool = False):
         if direction not in get_args(Direction):
             raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
         self.direction: Direction = direction
         self.codec = codec_of(codec)
-        self.names = counter_slots(direction, codec)
+        self.has_half = half
+        self.names = counter_slots(direction, codec, half)
         self.slots = slot_count(direction, codec)
         super().__init__(
             {
-                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                #: One per frame.
+                "reports": In(stream.Signature(frame_report(codec, half), always_ready=True)),
                 "frame_in": In(1),  #: The last beat of a frame enters the engine in this cycle.
                 "frame_out": In(1),  #: The last beat of a frame leaves the engine in this cycle.
                 "clear": In(1),  #: Set all counters to zero.
@@ -205,10 +211,14 @@ class FrameCounters(wiring.Component):
         events[SLOT_FRAMES_OUT] = self.frame_out
         events[SLOT_BYTES_IN] = Mux(self.reports.valid, self.reports.payload.bytes_in, 0)
         events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
+        valid, report = self.reports.valid, self.reports.payload
+        if self.has_half:
+            events[SLOT_BF16] = valid & report.half
         if self.direction == "tx":
-            report = self.reports.payload
             if not self.codec.spec.counts_lanes:
-                events[SLOT_LANES] = Mux(self.reports.valid, report.lanes, 0)
+                events[SLOT_LANES] = Mux(valid & ~report.half if self.has_half else valid, report.lanes, 0)
+            if self.has_half:
+                events[SLOT_BF16 + 1] = Mux(valid & report.half, report.lanes << 1, 0)
             for number in range(len(self.codec.spec.classes)):
                 slot = class_slot(number, self.codec.name)
                 events[slot] = Mux(self.reports.valid, report.counts[number], 0)

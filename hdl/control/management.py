@@ -21,24 +21,30 @@ class EngineManagement(wiring.Signature):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    half : :class:`bool`
+        The engine has bf16 lanes, too.
     """
 
-    def __init__(self, codec: str = PAPER) -> None:
+    def __init__(self, codec: str = PAPER, half: bool = False) -> None:
         self.codec = codec
+        self.half = half
         super().__init__(
             {
                 "config": Out(EngineConfig),  #: The engine's settings.
-                "reports": In(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                **({"bf16_tos": Out(8)} if half else {}),  #: With ``half``: likewise.
+                #: One per frame.
+                "reports": In(stream.Signature(frame_report(codec, half), always_ready=True)),
                 "frame_in": In(1),  #: The last beat of a frame enters in this cycle.
                 "frame_out": In(1),  #: The last beat of a frame leaves in this cycle.
             }
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EngineManagement) and self.codec == other.codec
+        same = isinstance(other, EngineManagement)
+        return same and (self.codec, self.half) == (other.codec, other.half)
 
     def __repr__(self) -> str:
-        return f"EngineManagement({self.codec!r})"
+        return f"EngineManagement({self.codec!r}, {self.half!r})"
 
 
 class Management(wiring.Component):
@@ -50,11 +56,14 @@ class Management(wiring.Component):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    half : :class:`bool`
+        The engines have bf16 lanes, too.
     """
 
-    def __init__(self, *, codec: str = PAPER):
+    def __init__(self, *, codec: str = PAPER, half: bool = False):
         self.codec = codec
-        engine = Out(EngineManagement(codec))
+        self.has_half = half
+        engine = Out(EngineManagement(codec, half))
         super().__init__(
             {
                 "s_axil": In(AXI4Lite()),  #: The registers.
@@ -65,9 +74,9 @@ class Management(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.registers = registers = RegisterBank(codec=self.codec)
-        m.submodules.tx_counters = tx_counters = FrameCounters("tx", codec=self.codec)
-        m.submodules.rx_counters = rx_counters = FrameCounters("rx", codec=self.codec)
+        m.submodules.registers = registers = RegisterBank(codec=self.codec, half=self.has_half)
+        m.submodules.tx_counters = tx_counters = FrameCounters("tx", codec=self.codec, half=self.has_half)
+        m.submodules.rx_counters = rx_counters = FrameCounters("rx", codec=self.codec, half=self.has_half)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         for counters, read, engine, config in (
             (tx_counters, registers.tx_counters, self.tx, registers.tx_config),
@@ -80,5 +89,6 @@ class Management(wiring.Component):
                 counters.frame_in.eq(engine.frame_in),
                 counters.frame_out.eq(engine.frame_out),
                 engine.config.eq(config),
+                *([engine.bf16_tos.eq(registers.bf16_tos)] if self.has_half else []),
             ]
         return m

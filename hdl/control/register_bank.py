@@ -10,7 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import DEFAULT_MAX_PAYLOAD
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_MAX_PAYLOAD
 
 from ..codec.codecs import PAPER, codec_of
 from .axi_lite import AXI4Lite, Response
@@ -45,16 +45,20 @@ class RegisterBank(wiring.Component):
     ----------
     codec : :class:`str`
         Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    half : :class:`bool`
+        The engines have bf16 lanes, too.
     """
 
-    def __init__(self, *, codec: str = PAPER):
+    def __init__(self, *, codec: str = PAPER, half: bool = False):
         self.codec = codec_of(codec)
-        self.registers = registers_of(codec)
+        self.has_half = half
+        self.registers = registers_of(codec, half)
         super().__init__(
             {
                 "s_axil": In(AXI4Lite()),  #: To the master.
                 "tx_config": Out(EngineConfig),  #: Settings of the transmit engine.
                 "rx_config": Out(EngineConfig),  #: Settings of the receive engine.
+                **({"bf16_tos": Out(8)} if half else {}),  #: With ``half=True``: setting of both engines.
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
                 "tx_counters": Out(CounterRead(slot_count("tx", codec))),  #: The transmit engine's counters.
                 "rx_counters": Out(CounterRead(slot_count("rx", codec))),  #: The receive engine's counters.
@@ -155,6 +159,10 @@ class RegisterBank(wiring.Component):
             setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
             m.d.sync += setting.eq(value)
             m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
+        if self.has_half:
+            bf16_tos = Signal(8, init=DEFAULT_BF16_TOS)
+            m.d.sync += bf16_tos.eq(field("TOS", "BF16"))
+            m.d.comb += self.bf16_tos.eq(bf16_tos)
         for config, name in ((self.tx_config, "TX_ENABLE"), (self.rx_config, "RX_ENABLE")):
             enable = Signal(name=name.lower(), init=self.registers["CONTROL"][name].reset)
             m.d.sync += enable.eq(field("CONTROL", name))
@@ -185,7 +193,7 @@ class RegisterBank(wiring.Component):
         codes = Signal()  # with more than 32 slots: of the upper ones
         m.d.comb += codes.eq(page == CODE_BASE // (COUNTER_SLOTS * COUNTER_BYTES))
         for direction, select in reading.items():
-            numbers = counter_slots(direction, self.codec.name)
+            numbers = counter_slots(direction, self.codec.name, self.has_half)
             slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
             base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
             found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)

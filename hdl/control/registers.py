@@ -13,6 +13,7 @@ from functools import cache
 from typing import Literal
 
 from inceptionn.wire import (
+    DEFAULT_BF16_TOS,
     DEFAULT_K,
     DEFAULT_MAX_PAYLOAD,
     DEFAULT_MIN_PAYLOAD,
@@ -47,6 +48,8 @@ SLOT_FRAMES_IN, SLOT_FRAMES_OUT, SLOT_BYTES_IN, SLOT_BYTES_OUT = range(24, 28)
 SLOT_LANES = 28
 """Paper: slot of the tag class ``Tag.ZERO``; the other three follow in the order of their values.
 Planes: slot of the number of lanes."""
+SLOT_BF16 = SLOT_LANES + 1
+"""With bf16 lanes: slot of the number of frames that have them; the next one is of their lanes (transmit)."""
 CODE_BASE = 0x300
 """Planes: offset of the counter of code 0; the others follow."""
 
@@ -85,6 +88,9 @@ _VERDICT_TEXT = {
     Verdict.BAD_SHIM: "Passed: magic found, but another field of the shim is not valid.",
     Verdict.MALFORMED: "Marked bad: valid shim, but the block is cut short, too long or impossible.",
 }
+_BF16_TOS = Field(
+    "BF16", 16, 8, DEFAULT_BF16_TOS, "As VALUE, for frames with bf16 lanes; none if it matches VALUE."
+)
 _VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes."
 
 
@@ -109,7 +115,7 @@ def _parameters(codec: str) -> Iterator[Register]:
     yield Register("PARAMETERS", 0x018, "rw", text, fields)
 
 
-def _control(codec: str) -> Iterator[Register]:
+def _control(codec: str, half: bool) -> Iterator[Register]:
     """Yield identity, switches and settings."""
     yield Register("ID", 0x000, "ro", 'The letters "INCP".', (Field("ID", 0, 32, IDENTITY, "Identity."),))
     yield Register(
@@ -141,6 +147,7 @@ def _control(codec: str) -> Iterator[Register]:
         (
             Field("VALUE", 0, 8, DEFAULT_TOS, "IPv4 ToS byte (DSCP and ECN)."),
             Field("MASK", 8, 8, DEFAULT_TOS_MASK, "Its bits that are compared."),
+            *([_BF16_TOS] if half else []),
         ),
     )  # fmt: skip
     yield numbers
@@ -158,7 +165,7 @@ def _counter(direction: Direction, offset: int, name: str, description: str) -> 
     return Register(f"{direction.upper()}_{name}", offset, "ro", description, width=64)
 
 
-def _counters(direction: Direction, codec: str) -> Iterator[Register]:
+def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register]:
     """Yield one direction's 64-bit counters, in the order of their offsets."""
 
     def counter(slot: int, name: str, description: str) -> Register:
@@ -172,9 +179,15 @@ def _counters(direction: Direction, codec: str) -> Iterator[Register]:
     yield counter(SLOT_BYTES_IN, "BYTES_IN", "Bytes of the frames at the input, counted with the verdict.")
     yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames at the output, counted with the verdict.")
     if direction == "rx":
+        if half:
+            yield counter(SLOT_BF16, "RESTORED_BF16", "Of the frames of RESTORED, those with bf16 lanes.")
         return
     if not codec_spec(codec).counts_lanes:
-        yield counter(SLOT_LANES, "LANES", "Lanes in compressed frames: their payloads' bytes / 4.")
+        text = ", of frames with fp32 lanes" if half else ""
+        yield counter(SLOT_LANES, "LANES", f"Lanes in compressed frames: their payloads' bytes / 4{text}.")
+    if half:
+        yield counter(SLOT_BF16, "COMPRESSED_BF16", "Of the frames of COMPRESSED, those with bf16 lanes.")
+        yield counter(SLOT_BF16 + 1, "LANES_BF16", "bf16 lanes in compressed frames.")
     yield from class_counters(codec)
 
 
@@ -190,11 +203,14 @@ def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
 
 
 @cache
-def registers_of(codec: str = PAPER) -> RegisterMap:
-    """Return all registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name."""
-    tx, rx = (_counters(direction, codec) for direction in DIRECTIONS)
+def registers_of(codec: str = PAPER, half: bool = False) -> RegisterMap:
+    """Return all registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name.
+
+    ``half``: with bf16 lanes, which have a ToS byte of their own.
+    """
+    tx, rx = (_counters(direction, codec, half) for direction in DIRECTIONS)
     by_offset = sorted((*tx, *rx), key=lambda register: register.offset)
-    return RegisterMap((*_control(codec), *by_offset), ADDRESS_WIDTH)
+    return RegisterMap((*_control(codec, half), *by_offset), ADDRESS_WIDTH)
 
 
 REGISTERS = registers_of()
@@ -207,12 +223,14 @@ def parameters_word(settings: CodecParameters) -> int:
     return sum(register[name.upper()].put(value) for name, value in asdict(settings).items())
 
 
-def counters(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
+def counters(direction: Direction, codec: str = PAPER, half: bool = False) -> dict[int, Register]:
     """Return a direction's counters by slot number, without the counters of planes' codes."""
     base = COUNTER_BASE[direction]
     slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
     return {
-        slots.index(register.offset): register for register in registers_of(codec) if register.offset in slots
+        slots.index(register.offset): register
+        for register in registers_of(codec, half)
+        if register.offset in slots
     }
 
 
@@ -226,9 +244,9 @@ def class_slot(number: int, codec: str = PAPER) -> int:
     return (SLOT_LANES if codec_spec(codec).counts_lanes else COUNTER_SLOTS) + number
 
 
-def counter_slots(direction: Direction, codec: str = PAPER) -> dict[int, Register]:
+def counter_slots(direction: Direction, codec: str = PAPER, half: bool = False) -> dict[int, Register]:
     """Return a direction's counters by slot number, those of the classes included."""
-    found = counters(direction, codec)
+    found = counters(direction, codec, half)
     if direction == "tx":
         found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec))}
     return found

@@ -7,20 +7,18 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES, SHIM_BYTES
+from inceptionn.wire import LANE_BYTES, SHIM_BYTES
 
-from ..codec.codecs import PAPER, codec_of
 from ..control.config import EngineConfig
-from ..control.counters import frame_report
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader
 from ..frame.header_sum import HeaderSum
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
 from .frame_recorder import FrameRecorder
 from .raw_ring import RawRing
+from .shape import USUAL, EngineShape
 from .transmit_assembler import TransmitAssembler
 from .transmit_decision import TransmitDecision
 
@@ -47,38 +45,35 @@ class CompressionEngine(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 #: From the host. ``tuser`` at ``tlast``: bad frame.
-                "s_axis": In(AXIStream(self.width.bytes)),
-                "m_axis": Out(AXIStream(self.width.bytes)),  #: To the wire.
+                "s_axis": In(AXIStream(self.shape.bytes)),
+                "m_axis": Out(AXIStream(self.shape.bytes)),  #: To the wire.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                #: With ``shape.half``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if shape.half else {}),
                 #: One per frame, in order.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        lanes, codec = self.lanes, self.codec.name
-        m.submodules.decision = decision = TransmitDecision(lanes=lanes, codec=codec)
-        m.submodules.front = front = FrontEnd(transmit=True, pace=decision.pace, lanes=lanes)
-        m.submodules.recorder = recorder = FrameRecorder(lanes=lanes, codec=codec)
-        m.submodules.header_sum = header_sum = HeaderSum(lanes=lanes)
-        m.submodules.compressor = compressor = self.codec.compressor(statistics=True, lanes=lanes)
-        m.submodules.ring = ring = RawRing(lanes=lanes)
-        m.submodules.assembler = assembler = TransmitAssembler(lanes=lanes, codec=codec)
+        shape = self.shape
+        m.submodules.decision = decision = TransmitDecision(shape)
+        m.submodules.front = front = FrontEnd(shape, transmit=True, pace=decision.pace)
+        m.submodules.recorder = recorder = FrameRecorder(shape)
+        m.submodules.header_sum = header_sum = HeaderSum(shape)
+        m.submodules.compressor = compressor = shape.codec.compressor(shape, statistics=True)
+        m.submodules.ring = ring = RawRing(shape)
+        m.submodules.assembler = assembler = TransmitAssembler(shape)
         wiring.connect(m, wiring.flipped(self.s_axis), front.s_axis)
         wiring.connect(m, front.beats, recorder.beats)
         wiring.connect(m, front.headers, recorder.headers)
@@ -92,6 +87,7 @@ class CompressionEngine(wiring.Component):
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         m.d.comb += [
             front.config.eq(self.config),
+            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.half else []),
             front.room.eq(ring.room & compressor.room & decision.room),
             ring.beats.valid.eq(front.beats.valid),
             ring.beats.payload.eq(front.beats.payload.data),
@@ -119,15 +115,16 @@ class CompressionEngine(wiring.Component):
         # cycles) has left the realigner and the two stages after it, and before the block's first
         # burst, three cycles later. With 16 lanes, a block's first burst may follow on a rest: between them.
         p = Pipeline(m, "settled_")
-        p.let(config=chosen.config, place=place)
-        p.until(PayloadRealigner.LATENCY + self.width.payload_overlaps)
+        p.let(config=chosen.config, place=place, half=chosen.half)
+        p.until(PayloadRealigner.LATENCY + self.shape.payload_overlaps)
         burst = front.bursts.payload
+        e0 = Cat(p.config.e0[:7], p.half) if self.shape.half else p.config.e0
         m.d.comb += [
-            compressor.parameters.eq(Cat(p.config.e0, p.config.t, p.config.b)),
+            compressor.parameters.eq(Cat(e0, p.config.t, p.config.b)),
             compressor.bursts.valid.eq(front.bursts.valid),
             bursts.first.eq(burst.first),
             bursts.last.eq(burst.last),
             bursts.lanes.eq(burst.data),
-            bursts.present.eq(Cat(burst.count > LANE_BYTES * i for i in range(self.lanes))),
+            bursts.present.eq(Cat(burst.count > LANE_BYTES * i for i in range(self.shape.lanes))),
             bursts.place.eq(p.place),
         ]

@@ -7,22 +7,20 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES
+from inceptionn.wire import LANE_BYTES
 
 from ..codec.block_splitter import block_beat
-from ..codec.codecs import PAPER, codec_of
 from ..control.config import EngineConfig
-from ..control.counters import frame_report
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from .receive_layout import restored_burst, wire_beat
+from .shape import USUAL, EngineShape
 
 
 class DecompressionEngine(wiring.Component):
@@ -43,44 +41,41 @@ class DecompressionEngine(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 #: From the wire. ``tuser`` at ``tlast``: bad frame.
-                "s_axis": In(AXIStream(self.width.bytes)),
-                "m_axis": Out(AXIStream(self.width.bytes)),  #: To the host.
+                "s_axis": In(AXIStream(self.shape.bytes)),
+                "m_axis": Out(AXIStream(self.shape.bytes)),  #: To the host.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                #: With ``shape.half``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if shape.half else {}),
                 #: One per frame, in order.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        lanes, codec = self.lanes, self.codec.name
-        m.submodules.front = front = FrontEnd(transmit=False, lanes=lanes)
-        m.submodules.decision = decision = ReceiveDecision(lanes=lanes, codec=codec)
-        m.submodules.decompressor = decompressor = self.codec.decompressor(lanes=lanes)
-        m.submodules.assembler = assembler = ReceiveAssembler(lanes=lanes, codec=codec)
+        shape = self.shape
+        m.submodules.front = front = FrontEnd(shape, transmit=False)
+        m.submodules.decision = decision = ReceiveDecision(shape)
+        m.submodules.decompressor = decompressor = shape.codec.decompressor(shape)
+        m.submodules.assembler = assembler = ReceiveAssembler(shape)
         # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
         slack = front.delay + ReceiveDecision.LATENCY + 7
         m.submodules.waiting = waiting = PushQueue(
-            wire_beat(lanes), 64, slack, elastic=True, in_ram={"tdata"}, staged=True
+            wire_beat(shape), 64, slack, elastic=True, in_ram={"tdata"}, staged=True
         )
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, slack)
-        m.submodules.blocks = blocks = PushQueue(block_beat(lanes), 32, slack, forward=True)
+        m.submodules.blocks = blocks = PushQueue(block_beat(shape), 32, slack, forward=True)
         # After the Decompressor's queue, since the assembler's `ready` depends on all of its inputs.
-        m.submodules.payload_register = payload = ElasticRegister(restored_burst(lanes), in_ram={"data"})
+        m.submodules.payload_register = payload = ElasticRegister(restored_burst(shape), in_ram={"data"})
         wiring.connect(m, wiring.flipped(self.s_axis), front.s_axis)
         wiring.connect(m, front.late_beats, decision.beats)
         wiring.connect(m, decision.orders, orders.i)
@@ -95,6 +90,7 @@ class DecompressionEngine(wiring.Component):
             m.d.sync += header.eq(front.headers.payload.header)
         m.d.comb += [
             front.config.eq(self.config),
+            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.half else []),
             front.room.eq(waiting.room & orders.room & blocks.room),
             decision.header.eq(header),
             decision.front.eq(front.front),
@@ -111,7 +107,7 @@ class DecompressionEngine(wiring.Component):
     def _wait(self, m: Module, front: FrontEnd, header: Any, waiting: PushQueue) -> None:
         """Give the delay queue all beats; with the last, whether the frame has the length that IP states."""
         beat, item = front.late_beats.payload, waiting.i.payload
-        width = self.width.bytes
+        width = self.shape.bytes
         before = Signal(17)
         with m.If(front.late_beats.valid):
             m.d.sync += before.eq(Mux(beat.last, 0, Mux(before[16], before, before + width)))
@@ -144,7 +140,7 @@ class DecompressionEngine(wiring.Component):
         m.d.sync += [
             blocks.i.valid.eq(p.valid & (wanted | restoring)),
             item.last.eq(p.last),
-            item.keep.eq(Cat(p.count > i for i in range(self.width.bytes))),
+            item.keep.eq(Cat(p.count > i for i in range(self.shape.bytes))),
             wanted.eq((wanted | restoring) & ~(p.valid & p.last)),
         ]
         p.stage()

@@ -3,19 +3,19 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE, GROUP_LANES, MAX_TRANSMIT_FRAME
+from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME
 
-from ..codec.codecs import PAPER, codec_of
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader, parsed_frame
 from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
+from .shape import USUAL, EngineShape
 
 
 class FrameRecord(data.Struct):
@@ -56,24 +56,19 @@ class FrameRecorder(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
-        self.latency = self.latency_of(self.width)
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
+        self.latency = self.latency_of(self.shape)
         super().__init__(
             {
                 #: As :class:`FrontEnd` has them.
-                "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                "beats": In(stream.Signature(frame_beat(self.shape.bytes), always_ready=True)),
                 #: One per frame, at the latest :attr:`latency` - 2 cycles after its last beat, and later than
                 #: that after the previous frame's.
-                "headers": In(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                "headers": In(stream.Signature(parsed_frame(shape), always_ready=True)),
                 #: One per frame or piece, in order.
                 "records": Out(stream.Signature(FrameRecord, always_ready=True)),
             }
@@ -87,7 +82,7 @@ class FrameRecorder(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         valid, beat = self.beats.valid, self.beats.payload
-        most = MAX_TRANSMIT_FRAME // self.width.bytes
+        most = MAX_TRANSMIT_FRAME // self.shape.bytes
         beats = Signal(range(most + 1))
         length = Signal(17)
         pieces = Signal()
@@ -97,7 +92,7 @@ class FrameRecorder(wiring.Component):
         with m.If(valid):
             m.d.sync += [
                 beats.eq(Mux(beat.last | full, 0, beats + 1)),
-                length.eq(Mux(beat.last, 0, length + self.width.bytes)),
+                length.eq(Mux(beat.last, 0, length + self.shape.bytes)),
                 pieces.eq(~beat.last & (pieces | full)),
             ]
         p = Pipeline(m, control={"valid"})
@@ -119,6 +114,7 @@ class FrameRecorder(wiring.Component):
             m.d.sync += [held.eq(header), index.eq(flow_index(header))]
         p.until(self.latency - 1)
         record = self.records.payload
+        number = held.config[self.shape.codec.spec.number]
         m.d.sync += [
             self.records.valid.eq(p.valid),
             record.partial.eq(p.partial),
@@ -128,7 +124,7 @@ class FrameRecorder(wiring.Component):
             record.overlong.eq(p.overlong),
             record.short.eq(p.frame_bytes < held.frame_length),
             record.index.eq(index),
-            record.b.eq(held.config[self.codec.spec.number]),
+            record.b.eq(Cat(number[:7], held.half) if self.shape.half else number),
             *(record[name].eq(held[name]) for name in _FROM_HEADER),
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),
         ]

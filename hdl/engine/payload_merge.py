@@ -7,10 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
@@ -29,24 +27,22 @@ class PayloadMerge(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
     LATENCY = 3
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         super().__init__(
             {
-                "parts": In(stream.Signature(frame_part(lanes))),  #: In the frames' order.
+                "parts": In(stream.Signature(frame_part(width))),  #: In the frames' order.
                 #: Once per restored frame, in the frames' order: 1 if it was bad or short. With 8 lanes the
                 #: next may follow once the previous frame has left, its first part at the earliest; with 16
                 #: lanes 2 may wait.
                 "tails": In(stream.Signature(1, always_ready=True)),
                 #: From the Decompressor. A part says whether it takes a burst.
-                "payload": In(stream.Signature(restored_burst(lanes))),
+                "payload": In(stream.Signature(restored_burst(width))),
                 "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.
                 #: Once per frame, after its last part was taken: 1 if its block is malformed. Of a frame that
                 #: passes, it means nothing.
@@ -58,7 +54,7 @@ class PayloadMerge(wiring.Component):
         m = Module()
         # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` here
         # is a cycle old.
-        m.submodules.output = output = OutputQueue(slack=self.LATENCY + 1, lanes=self.lanes)
+        m.submodules.output = output = OutputQueue(self.LATENCY + 1, self.width)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         width = self.width.bytes
         part = self.parts.payload

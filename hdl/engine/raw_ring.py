@@ -7,15 +7,15 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, MAX_TRANSMIT_FRAME
+from inceptionn.wire import MAX_TRANSMIT_FRAME
 
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 
 
-def raw_ring_depth(lanes: int = GROUP_LANES) -> int:
+def raw_ring_depth(width: Beat = BURST) -> int:
     """Count the beats in the raw ring of an engine: two of the longest frames that it holds whole."""
-    return 2 * MAX_TRANSMIT_FRAME // Beat(lanes).bytes
+    return 2 * MAX_TRANSMIT_FRAME // width.bytes
 
 
 class RawRing(wiring.Component):
@@ -27,16 +27,14 @@ class RawRing(wiring.Component):
     ----------
     depth : :class:`int`
         Beats, a power of two of at least 32. Default: :func:`raw_ring_depth`.
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
     SLACK = 13
 
-    def __init__(self, depth: int | None = None, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
-        self.depth = raw_ring_depth(lanes) if depth is None else depth
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST, *, depth: int | None = None):
+        self.width = width
+        self.depth = raw_ring_depth(width) if depth is None else depth
         if self.depth < 32 or self.depth & (self.depth - 1):
             raise ValueError(f"raw ring depth must be a power of two of at least 32, not {self.depth!r}")
         super().__init__(

@@ -7,17 +7,15 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, Verdict
+from inceptionn.wire import Verdict
 
-from ..codec.codecs import PAPER
-from ..control.counters import frame_report
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
 from .payload_merge import PayloadMerge
 from .receive_decision import ReceiveOrder
 from .receive_layout import ReceiveLayout, frame_account, frame_part, restored_burst, wire_beat
+from .shape import USUAL, EngineShape
 
 
 class ReceiveAssembler(wiring.Component):
@@ -39,24 +37,20 @@ class ReceiveAssembler(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
                 #: The frames' beats from the wire, unchanged.
-                "beats": In(stream.Signature(wire_beat(lanes))),
-                "payload": In(stream.Signature(restored_burst(lanes))),  #: From the Decompressor.
-                "m_axis": Out(AXIStream(self.width.bytes)),  #: The frames.
+                "beats": In(stream.Signature(wire_beat(shape))),
+                "payload": In(stream.Signature(restored_burst(shape))),  #: From the Decompressor.
+                "m_axis": Out(AXIStream(self.shape.bytes)),  #: The frames.
                 #: One per frame, in order.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),
             }
         )
 
@@ -66,9 +60,9 @@ class ReceiveAssembler(wiring.Component):
         # arrives with the frame's second part at the earliest, which the register accepts only once the
         # previous frame has left. With 16 lanes it may arrive with the first, so two may wait.
         m = Module()
-        m.submodules.layout = layout = ReceiveLayout(lanes=self.lanes)
-        m.submodules.parts = parts = ElasticRegister(frame_part(self.lanes), in_ram={"header"})
-        m.submodules.merge = merge = PayloadMerge(lanes=self.lanes)
+        m.submodules.layout = layout = ReceiveLayout(self.shape)
+        m.submodules.parts = parts = ElasticRegister(frame_part(self.shape), in_ram={"header"})
+        m.submodules.merge = merge = PayloadMerge(self.shape)
         wiring.connect(m, wiring.flipped(self.orders), layout.orders)
         wiring.connect(m, wiring.flipped(self.beats), layout.beats)
         wiring.connect(m, layout.parts, parts.i)
@@ -79,7 +73,7 @@ class ReceiveAssembler(wiring.Component):
 
         # One report per frame. Accounts and faults come in the frames' order, either of them first; each
         # queue holds at most what the two steps are apart.
-        m.submodules.accounts = accounts = PushQueue(frame_account(self.lanes), 16, 0)
+        m.submodules.accounts = accounts = PushQueue(frame_account(self.shape), 16, 0)
         m.submodules.faults = faults = PushQueue(1, 16, 0)
         wiring.connect(m, layout.accounts, accounts.i)
         wiring.connect(m, merge.faults, faults.i)
@@ -91,11 +85,15 @@ class ReceiveAssembler(wiring.Component):
         # A frame that passes is as long as its beats.
         beats = account.beats - (account.ending != 0)
         length = Signal(17)
-        m.d.comb += length.eq((beats << self.width.place_bits) + account.ending)
+        m.d.comb += length.eq((beats << self.shape.place_bits) + account.ending)
         m.d.sync += [
             self.reports.valid.eq(both),
             report.verdict.eq(Mux(account.bad, Verdict.BAD, Mux(account.restored, whole, account.verdict))),
             report.bytes_in.eq(length),
             report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
         ]
+        if self.shape.half:
+            m.d.sync += report.half.eq(
+                account.restored & ~account.bad & (whole == Verdict.RESTORED) & account.verdict[0]
+            )
         return m

@@ -3,28 +3,27 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC, Verdict
+from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, Verdict
 
-from ..codec.codecs import PAPER, codec_of
 from ..control.config import in_range
 from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
-from ..parts.beat import Beat
 from ..parts.checksum import add16, fold17
 from ..parts.pipeline import Pipeline
+from .shape import USUAL, EngineShape
 
 
 class ReceiveOrder(data.Struct):
     """The assembler's instructions for a frame."""
 
     restore: 1
-    verdict: 5  # of a frame that passes
+    verdict: 5  # of a frame that passes; of a restored one, 1 if it has bf16 lanes
     vlan: 1
     tcp: 1
     payload_at: 7
@@ -49,25 +48,20 @@ class ReceiveDecision(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 #: The frame's; holds from its second beat (its only one; with 16 lanes its first) to its
                 #: last.
                 "header": In(ParsedHeader),
                 #: In step with the :class:`PayloadRealigner`'s.
-                "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
+                "beats": In(stream.Signature(frame_beat(self.shape.bytes), always_ready=True)),
                 #: The realigner's: the shim, the realigner's latency after the beat that holds the shim's
                 #: last byte.
                 "front": In(8 * SHIM_BYTES),
@@ -84,9 +78,9 @@ class ReceiveDecision(wiring.Component):
         index = Signal(3)
         decided = Signal()
         block_at = Signal(7)
-        place_bits = self.width.place_bits
+        place_bits = self.shape.place_bits
         objection = header.verdict != 0
-        behind_headers = Const(1) if self.width.headers_in_one_beat else index != 0
+        behind_headers = Const(1) if self.shape.headers_in_one_beat else index != 0
         parsed = behind_headers | beat.last
         at_shim = Signal()
         whole = Signal()
@@ -118,18 +112,18 @@ class ReceiveDecision(wiring.Component):
         length, header = shim["length"], p.header
 
         # Each check by itself.
-        everything = self.codec.spec.accepted == range(1 << len(shim["number"]))
+        everything = self.shape.codec.spec.accepted == range(1 << len(shim["number"]))
         p.stage(
             length=length,
             number=shim["number"],
             magic=shim["magic"] == SHIM_MAGIC,
             faults=Cat(
-                shim["version"] != self.codec.spec.version,
+                shim["version"] != self.shape.codec.spec.version,
                 shim["reserved"] != 0,
                 length[:2] != 0,
                 length <= header.payload_length,
                 length > header.config.max_payload,
-                *([] if everything else [~in_range(shim["number"], self.codec.spec.accepted)]),
+                *([] if everything else [~self._usable(shim["number"], header)]),
             ),
             gained=(length - header.payload_length)[:16],
             checksum=p.without + (~length)[:16],
@@ -137,8 +131,9 @@ class ReceiveDecision(wiring.Component):
 
         # The verdict, and the header as the host will see it.
         header, faulty = p.header, p.faults.any()
+        restored = p.number[-1] if self.shape.half else 0
         choice = Mux(
-            p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, 0))
+            p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, restored))
         )
         m.d.sync += [
             self.orders.valid.eq(p.decide),
@@ -154,3 +149,9 @@ class ReceiveDecision(wiring.Component):
             self.shim.b.eq(p.number),
         ]
         return m
+
+    def _usable(self, number: Value, header: Any) -> Value:
+        """Return whether byte 3 of the shim is E0, or E0 + 128 where a block may have bf16 lanes."""
+        if not self.shape.half:
+            return in_range(number, self.shape.codec.spec.accepted)
+        return in_range(number[:-1], self.shape.codec.spec.accepted) & (header.half | ~number[-1])

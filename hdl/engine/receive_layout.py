@@ -7,54 +7,50 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
 from .receive_decision import ReceiveOrder
 
 
-def wire_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+def wire_beat(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat from the wire that waits for its frame's order."""
-    width = Beat(lanes).bytes
     return data.StructLayout(
         {
-            "tdata": 8 * width,
+            "tdata": width.bits,
             "last": 1,
             "bad": 1,  # with `last`: the frame is marked bad
             "short": 1,  # with `last`: the frame is shorter than its IP total length says
-            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+            "ending": range(width.bytes),  # with `last`: bytes, modulo the beat's width
         }
     )
 
 
-def restored_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def restored_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst of a restored payload."""
-    return data.StructLayout({"data": Beat(lanes).bits, "malformed": 1})  # `malformed`: with the last one
+    return data.StructLayout({"data": width.bits, "malformed": 1})  # `malformed`: with the last one
 
 
-def frame_part(lanes: int = GROUP_LANES) -> data.StructLayout:
+def frame_part(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of an output beat without its payload."""
-    width = Beat(lanes).bytes
     return data.StructLayout(
         {
-            "header": 8 * width,  # zero after the header
+            "header": width.bits,  # zero after the header
             "payload": 1,  # a burst belongs to it
-            "place": range(lanes),  # the frame's payload begins at byte 4 * place + 2 of a beat
+            "place": range(width.lanes),  # the frame's payload begins at byte 4 * place + 2 of a beat
             "first": 1,
             "last": 1,
             "restored": 1,
             "awaits_tail": 1,  # the last part of a restored frame
             "bad": 1,  # with `last`, unless restored: the frame is marked bad
-            "ending": range(width),  # with `last`: bytes, modulo the beat's width
+            "ending": range(width.bytes),  # with `last`: bytes, modulo the beat's width
         }
     )
 
 
-def frame_account(lanes: int = GROUP_LANES) -> data.StructLayout:
+def frame_account(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a frame's account: all that its report needs but the block's validity."""
     return data.StructLayout(
         {
@@ -63,7 +59,7 @@ def frame_account(lanes: int = GROUP_LANES) -> data.StructLayout:
             "bad": 1,
             "short": 1,
             "beats": 13,  # from the wire
-            "ending": range(Beat(lanes).bytes),  # bytes of the last of them, modulo the beat's width
+            "ending": range(width.bytes),  # bytes of the last of them, modulo the beat's width
             "bytes_out": 17,  # of a restored frame
         }
     )
@@ -111,25 +107,23 @@ class ReceiveLayout(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self._place_bits = self.width.place_bits
         super().__init__(
             {
                 "orders": In(stream.Signature(ReceiveOrder)),  #: In the frames' order.
                 #: Every frame's beats from the wire, unchanged.
-                "beats": In(stream.Signature(wire_beat(lanes))),
-                "parts": Out(stream.Signature(frame_part(lanes))),  #: What each output beat is made of.
+                "beats": In(stream.Signature(wire_beat(width))),
+                "parts": Out(stream.Signature(frame_part(width))),  #: What each output beat is made of.
                 #: Once per restored frame, when its last beat from the wire is taken: 1 if it was bad or
                 #: short.
                 "tails": Out(stream.Signature(1, always_ready=True)),
                 #: Once per frame, when its last part and its last beat have been taken.
-                "accounts": Out(stream.Signature(frame_account(lanes), always_ready=True)),
+                "accounts": Out(stream.Signature(frame_account(width), always_ready=True)),
             }
         )
 
@@ -150,7 +144,7 @@ class ReceiveLayout(wiring.Component):
         tail_seen = Signal()
         first = Signal()
         number = Signal(9)  # of the part that follows
-        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
+        m.submodules.walk = walk = HeaderWalk(self.width)
         issue = Signal()
         leave = Signal()
         load = Signal()
@@ -221,7 +215,7 @@ class ReceiveLayout(wiring.Component):
             "udp_length": (order.total_length - IPV4.size)[:16],
         }
         for i in range(self.width.words):
-            hit, value = patched_word(walk.marks, i, fields, self.lanes)
+            hit, value = patched_word(walk.marks, i, fields, self.width)
             word = Mux(walk.keep[i], beat.tdata.word_select(i, 16), 0)
             m.d.comb += part.header.word_select(i, 16).eq(Mux(hit, value, word))
         m.d.comb += [

@@ -7,19 +7,18 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES, SHIM_MAGIC
+from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC
 
 from ..codec.block_store import BlockReader, BlockStore
-from ..codec.codecs import PAPER, codec_of
 from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .raw_ring import raw_ring_depth
+from .shape import USUAL, EngineShape
 from .transmit_settling import frame_order
 
 
@@ -45,27 +44,22 @@ class TransmitAssembler(wiring.Component):
     ----------
     ring_depth : :class:`int`
         Beats in the raw ring. Default: :func:`raw_ring_depth`.
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16; in 64 bytes header, shim and block may share a frame's first beat.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, ring_depth: int | None = None, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        width = self.width.bytes
-        self.ring_depth = raw_ring_depth(lanes) if ring_depth is None else ring_depth
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL, *, ring_depth: int | None = None):
+        self.shape = shape
+        width = self.shape.bytes
+        self.ring_depth = raw_ring_depth(shape) if ring_depth is None else ring_depth
         super().__init__(
             {
-                "orders": In(stream.Signature(frame_order(lanes))),  #: From the decision.
+                "orders": In(stream.Signature(frame_order(shape))),  #: From the decision.
                 #: Next beat of the raw ring that is read; what lies before it may be overwritten.
                 "raw_address": Out(range(self.ring_depth)),
                 #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
                 #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                "blocks": In(BlockReader(lanes)),  #: From the Compressor.
+                "blocks": In(BlockReader(shape)),  #: From the Compressor.
                 "m_axis": Out(AXIStream(width)),  #: The frames.
             }
         )
@@ -74,8 +68,8 @@ class TransmitAssembler(wiring.Component):
         m = Module()
         # When the queue's `room` falls, each stage holds a beat, and one more may enter: `room` of the
         # commands is a cycle old.
-        block_latency = BlockStore.latency_of(self.width)
-        m.submodules.output = output = OutputQueue(slack=block_latency + 2, lanes=self.lanes)
+        block_latency = BlockStore.latency_of(self.shape)
+        m.submodules.output = output = OutputQueue(block_latency + 2, self.shape)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         p = self._command(m, output)
 
@@ -88,7 +82,7 @@ class TransmitAssembler(wiring.Component):
             m.d.sync += self.raw_address.eq(self.raw_address + 1)
         with m.If(p.takes):
             m.d.sync += following_base.eq(following_base + p.following.beats)
-        order = Signal(frame_order(self.lanes))
+        order = Signal(frame_order(self.shape))
         udp_length = Signal(16, reset_less=True)
         with m.If(p.load):
             m.d.sync += [order.eq(p.following), udp_length.eq(p.following.total_length - IPV4.size)]
@@ -107,8 +101,8 @@ class TransmitAssembler(wiring.Component):
             "udp_checksum": order.checksum,
             "tcp_checksum": order.checksum,
         }
-        words = range(self.width.words)
-        patches = [patched_word(p.marks, i, fields, self.lanes) for i in words]
+        words = range(self.shape.words)
+        patches = [patched_word(p.marks, i, fields, self.shape) for i in words]
         p.stage(
             patch=Cat(
                 Mux(hit, value, 0) | self._shim_word(order, p.in_shim, p.after_shim, i)
@@ -140,7 +134,7 @@ class TransmitAssembler(wiring.Component):
         The next order is taken with the last command of this one.
         """
         orders, following, blocks = self.orders, self.orders.payload, self.blocks
-        m.submodules.walk = walk = HeaderWalk(lanes=self.lanes)
+        m.submodules.walk = walk = HeaderWalk(self.shape)
         now = Signal(_Next)
         idle = Signal(init=1)
         compressed = Signal()
@@ -151,7 +145,7 @@ class TransmitAssembler(wiring.Component):
         load = Signal()
         in_shim = Signal()
         # With 16 lanes, a frame with a block may have a single beat.
-        single = self.width.payload_overlaps
+        single = self.shape.payload_overlaps
         copied = now.raw_last & (now.copies | blocks.valid) if single else now.raw_last
         m.d.sync += room.eq(output.room)
         m.d.comb += [
@@ -173,7 +167,7 @@ class TransmitAssembler(wiring.Component):
         goes_on = Signal(_Next)
         begins = Signal(_Next)
         wanted = following.compressed | following.drop
-        following_spills = following.payload_at[: self.width.place_bits] >= self.width.bytes - SHIM_BYTES
+        following_spills = following.payload_at[: self.shape.place_bits] >= self.shape.bytes - SHIM_BYTES
         m.d.comb += [
             goes_on.copies.eq(~compressed),
             goes_on.fetches.eq(compressed),
@@ -186,7 +180,7 @@ class TransmitAssembler(wiring.Component):
             begins.raw_last.eq(orders.valid & ~following.compressed & (following.beats == 1)),
         ]
         if single:
-            early = following.payload_at[self.width.place_bits :] == 0
+            early = following.payload_at[self.shape.place_bits :] == 0
             m.d.comb += begins.in_block.eq(orders.valid & following.compressed & early & ~following_spills)
         with m.If(go):
             m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
@@ -218,11 +212,11 @@ class TransmitAssembler(wiring.Component):
     def _shim_word(self, order: Any, in_shim: Value, after_shim: Value, word: int) -> Value:
         """Return the shim's bits in ``word`` of the beat in which it begins, or of the next beat."""
         # First word of the shim: the header's length is 2 modulo 4, so this is an odd number.
-        words = self.width.words
-        place = order.payload_at[1 : self.width.place_bits]
+        words = self.shape.words
+        place = order.payload_at[1 : self.shape.place_bits]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
-            Cat(Const(self.codec.spec.version, 8), order.b),
+            Cat(Const(self.shape.codec.spec.version, 8), order.b),
             swap16(order.original_length),
             Const(0, 16),
         ]

@@ -7,13 +7,10 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ..codec.codecs import PAPER, codec_of
-from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.queue import PushQueue
 from .frame_recorder import FrameRecord
+from .shape import USUAL, EngineShape
 from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
 
@@ -33,20 +30,15 @@ class TransmitDecision(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
     LATENCY = 4
     """Cycles from where judged frame and statistics meet to the queue of orders. Each queue adds two."""
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.pace = self.pace_of(self.width)
-        self.lanes = lanes
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
+        self.pace = self.pace_of(self.shape)
         super().__init__(
             {
                 #: One per frame or piece, in order.
@@ -54,10 +46,10 @@ class TransmitDecision(wiring.Component):
                 #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16, always_ready=True)),
                 #: One per record with verdict 0, in order.
-                "statistics": In(stream.Signature(self.codec.statistics, always_ready=True)),
+                "statistics": In(stream.Signature(self.shape.codec.statistics, always_ready=True)),
                 "room": Out(1),  #: Of all three; 8 more records may follow after it has fallen.
-                "orders": Out(stream.Signature(frame_order(lanes))),  #: To the assembler.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: To the counters.
+                "orders": Out(stream.Signature(frame_order(shape))),  #: To the assembler.
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: To the counters.
             }
         )
 
@@ -68,8 +60,8 @@ class TransmitDecision(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.judging = judging = TransmitJudging(lanes=self.lanes, codec=self.codec.name)
-        m.submodules.settling = settling = TransmitSettling(lanes=self.lanes, codec=self.codec.name)
+        m.submodules.judging = judging = TransmitJudging(self.shape)
+        m.submodules.settling = settling = TransmitSettling(self.shape)
         # Slack. Records and header sums: the 8 that may follow after `room` has fallen, and the cycle of its
         # register, rounded up. Statistics: a block takes about 40 cycles from the engine's input to here, and
         # there is at most one every four cycles; with 16 lanes it takes about 50, with one every two cycles.
@@ -77,13 +69,13 @@ class TransmitDecision(wiring.Component):
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
-        many = self.codec.spec.counts_lanes or self.width.headers_in_one_beat
+        many = self.shape.codec.spec.counts_lanes or self.shape.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
         m.submodules.sums = sums = PushQueue(BlockSums, places, slack)
         m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "b"}
-        m.submodules.orders = orders = PushQueue(frame_order(self.lanes), 16, 6, elastic=True, in_ram=late)
+        m.submodules.orders = orders = PushQueue(frame_order(self.shape), 16, 6, elastic=True, in_ram=late)
         wiring.connect(m, wiring.flipped(self.records), records.i)
         wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)
         wiring.connect(m, records.o, judging.records)

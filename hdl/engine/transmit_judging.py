@@ -7,14 +7,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
+from inceptionn.wire import PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
 
-from ..codec.codecs import PAPER, codec_of
 from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from .frame_recorder import FrameRecord
+from .shape import USUAL, EngineShape
 
 
 class JudgedFrame(data.Struct):
@@ -39,16 +39,12 @@ class TransmitJudging(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
-        self.pace = self.pace_of(self.width)
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
+        self.pace = self.pace_of(self.shape)
         super().__init__(
             {
                 "records": In(stream.Signature(FrameRecord)),  #: One per frame or piece, in order.
@@ -138,7 +134,7 @@ class TransmitJudging(wiring.Component):
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
-        version = Cat(record.b, Const(self.codec.spec.version, 8))
+        version = Cat(record.b, Const(self.shape.codec.spec.version, 8))
         header_sum = Signal(16, reset_less=True)
         m.d.sync += [
             source.eq(record.key.source[:16] + record.key.source[16:]),

@@ -7,17 +7,16 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES, Verdict
+from inceptionn.wire import SHIM_BYTES, Verdict
 
-from ..codec.codecs import PAPER, codec_of
-from ..control.counters import frame_report
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.checksum import add16, canonical16, swap16
 from ..parts.pipeline import Pipeline
+from .shape import USUAL, EngineShape
 from .transmit_judging import JudgedFrame
 
 
-def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
+def frame_order(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of the assembler's order for a frame (or a piece of one)."""
     return data.StructLayout(
         {
@@ -26,7 +25,7 @@ def frame_order(lanes: int = GROUP_LANES) -> data.StructLayout:
             "end": 1,  # `tlast` with the last beat
             "bad": 1,
             "beats": 10,  # in the raw ring
-            "ending": range(Beat(lanes).bytes),  # bytes of the last raw beat, modulo its width
+            "ending": range(width.bytes),  # bytes of the last raw beat, modulo its width
             "vlan": 1,
             "tcp": 1,
             "payload_at": 7,
@@ -59,25 +58,21 @@ class TransmitSettling(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, codec: str = PAPER):
-        self.codec = codec_of(codec)
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
         super().__init__(
             {
                 "judged": In(stream.Signature(JudgedFrame)),  #: In the frames' order.
                 "sums": In(stream.Signature(BlockSums)),  #: One per candidate, in order.
                 #: Of the same blocks. There when the sums are, but taken with the report, 4 cycles later.
-                "counts": In(stream.Signature(frame_report(codec)["counts"].shape)),
+                "counts": In(stream.Signature(shape.report["counts"].shape)),
                 #: One per judged frame or piece.
-                "orders": Out(stream.Signature(frame_order(lanes), always_ready=True)),
+                "orders": Out(stream.Signature(frame_order(shape), always_ready=True)),
                 "orders_room": In(1),  #: Room downstream: after it has fallen, 3 more orders may follow.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: One per frame.
             }
         )
 
@@ -156,7 +151,7 @@ class TransmitSettling(wiring.Component):
     def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
         """Make the report, in stages 4 and 5."""
         record = p.head.record
-        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14])
+        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14], half=record.b[-1])
         p.stage(
             compressed=compressed,
             ambiguous=p.compressible & p.ambiguous,
@@ -171,5 +166,7 @@ class TransmitSettling(wiring.Component):
             report.bytes_out.eq(Mux(p.compressed, p.compressed_length, p.frame_bytes)),
             report.counts.eq(Mux(p.compressed, self.counts.payload.as_value(), 0)),
         ]
-        if not self.codec.spec.counts_lanes:
+        if not self.shape.codec.spec.counts_lanes:
             m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))
+        if self.shape.half:
+            m.d.sync += report.half.eq(p.compressed & p.half)

@@ -7,11 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES
+from inceptionn.wire import SHIM_BYTES
 
 from ..control.config import EngineConfig
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed_stream
 from .frame_input import FrameInput, frame_beat
 from .header_parser import HeaderParser, parsed_frame
@@ -41,15 +41,13 @@ class FrontEnd(wiring.Component):
         (:class:`HeaderParser`).
     pace : :class:`int`
         Fewest cycles per frame (:class:`FrameInput`).
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, transmit: bool, pace: int = 1, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST, *, transmit: bool, pace: int = 1):
+        self.width = width
         self.transmit = transmit
         self.pace = pace
-        self.lanes = lanes
         self.delay = self.delay_of(self.width)
         beats = stream.Signature(frame_beat(self.width.bytes), always_ready=True)
         super().__init__(
@@ -57,14 +55,16 @@ class FrontEnd(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),  #: ``tuser`` at ``tlast``: bad frame.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                #: With ``width.half``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if width.half else {}),
                 #: Frames are accepted. Up to two more beats follow on ``beats`` after it has fallen.
                 "room": In(1),
                 "beats": Out(beats),  #: One cycle after they were accepted.
                 "late_beats": Out(beats),  #: The same, :attr:`delay` cycles later.
-                "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),  #: One per frame.
+                "headers": Out(stream.Signature(parsed_frame(width), always_ready=True)),  #: One per frame.
                 #: Payloads, or blocks, of the frames whose headers are clear.
                 #: :attr:`PayloadRealigner.LATENCY` cycles after their late beat.
-                "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),
+                "bursts": Out(stream.Signature(payload_burst(width), always_ready=True)),
                 #: As of :class:`PayloadRealigner`: the shim, if the payload is a block.
                 "front": Out(8 * SHIM_BYTES),
             }
@@ -78,8 +78,8 @@ class FrontEnd(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.input = source = FrameInput(pace=self.pace, data_bytes=self.width.bytes)
-        m.submodules.parser = parser = HeaderParser(transmit=self.transmit, lanes=self.lanes)
-        m.submodules.realigner = realigner = PayloadRealigner(lanes=self.lanes)
+        m.submodules.parser = parser = HeaderParser(self.width, transmit=self.transmit)
+        m.submodules.realigner = realigner = PayloadRealigner(self.width)
         beats = delayed_stream(m, source.beats, self.delay, name="late")
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         wiring.connect(m, source.beats, parser.beats)
@@ -91,6 +91,7 @@ class FrontEnd(wiring.Component):
         m.d.comb += [
             source.room.eq(self.room),
             parser.config.eq(self.config),
+            *([parser.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
             realigner.runs.valid.eq(parser.headers.valid & parser.headers.payload.clear),
             realigner.runs.payload.eq(parser.headers.payload.run),
             self.front.eq(realigner.front),

@@ -19,6 +19,8 @@ class Headers(NamedTuple):
 
     config: Any
     """:class:`.EngineConfig`, sampled with the frame's first beat."""
+    bf16_tos: Value
+    """The ToS byte of frames with bf16 lanes, likewise; zero without them."""
     seen: Value
     """Bytes of the frame that have arrived, up to all those."""
     vlan: Value

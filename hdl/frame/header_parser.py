@@ -12,13 +12,12 @@ from inceptionn.wire import (
     ETHERTYPE_IPV6,
     ETHERTYPE_SERVICE_VLAN,
     ETHERTYPE_VLAN,
-    GROUP_LANES,
     PROTOCOL_TCP,
     SHIM_BYTES,
 )
 
 from ..control.config import EngineConfig
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 from .header_checks import Headers, failed, field_checks, first_failed, length_checks
@@ -44,17 +43,18 @@ class ParsedHeader(data.Struct):
     source_port: 16
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
+    half: 1  # transmit: the lanes are bf16; receive: a block's may be
     config: EngineConfig  # sampled with the frame's first beat
 
 
-def parsed_frame(lanes: int = GROUP_LANES) -> data.StructLayout:
+def parsed_frame(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of the parser's result for a frame."""
     return data.StructLayout(
         {
             "header": ParsedHeader,
             # Without an objection: where the payload lies; on receive the bytes after the shim, or one byte
             # if there are none.
-            "run": payload_run(lanes),
+            "run": payload_run(width),
             "clear": 1,  # no objection: the verdict is 0
         }
     )
@@ -75,23 +75,24 @@ class HeaderParser(wiring.Component):
     transmit : :class:`bool`
         Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
         multiple of 4. The receive side checks that the payload has room for a shim (``NO_SHIM``).
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, transmit: bool, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST, *, transmit: bool):
+        self.width = width
         self.latency = self.latency_of(self.width)
         self.transmit = transmit
-        self.lanes = lanes
         super().__init__(
             {
                 "config": In(EngineConfig),  #: Sampled with a frame's first beat.
+                #: With ``width.half``, likewise: the ToS byte of frames with bf16 lanes. No frame has them if
+                #: it equals ``config.tos`` in the bits of the mask.
+                **({"bf16_tos": In(8)} if width.half else {}),
                 #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
                 #: One per frame, :attr:`latency` cycles after its second beat or its only one; with 16 lanes
                 #: after its first.
-                "headers": Out(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                "headers": Out(stream.Signature(parsed_frame(width), always_ready=True)),
             }
         )
 
@@ -114,7 +115,7 @@ class HeaderParser(wiring.Component):
         p = Pipeline(m, control={"captured", "clear"})
         header = Signal(ParsedHeader)
         negative = self._fill(m, header, headers)
-        early = field_checks(headers, matcher.match, transmit=self.transmit)
+        early = field_checks(headers, self._tagged(m, header, headers, matcher.match), transmit=self.transmit)
         p.let(captured=captured, header=header)
         p.stage(
             early=failed(early),
@@ -149,6 +150,21 @@ class HeaderParser(wiring.Component):
         ]
         return m
 
+    def _tagged(self, m: Module, header: Any, headers: Headers, match: Value) -> Value:
+        """Return whether the frame has a tag, that of either type of lanes; fill ``header.half``."""
+        if not self.width.half:
+            return match
+        config = headers.config
+        m.submodules.bf16_matcher = matcher = TosMatcher()
+        m.d.comb += [
+            matcher.tos.eq(headers.ip["tos"]),
+            matcher.config_tos.eq(headers.bf16_tos),
+            matcher.config_mask.eq(config.tos_mask),
+        ]
+        differ = ((config.tos ^ headers.bf16_tos) & config.tos_mask).any()
+        m.d.comb += header.half.eq(matcher.match & ~match if self.transmit else differ)
+        return match | matcher.match
+
     def _capture(self, m: Module) -> tuple[Value, Headers]:
         """Register the headers as they lie without a VLAN tag, and whether they are a frame's."""
         beat = self.beats.payload
@@ -157,6 +173,7 @@ class HeaderParser(wiring.Component):
         inner = VLAN.read(beat.data, "ethertype", at=ETHERNET.size)
         head = Signal(self.width.bits, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
+        bf16_tos: Any = Signal(8, reset_less=True) if self.width.half else Const(0, 8)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
         tagged = outer == ETHERTYPE_VLAN
         with m.If(first):
@@ -171,6 +188,9 @@ class HeaderParser(wiring.Component):
                 ipv6.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV6),
                 ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
             ]
+
+            if self.width.half:
+                m.d.sync += bf16_tos.eq(self.bf16_tos)
 
         # With the second beat, the rest. If the first beat holds all fields, this happens one cycle after it,
         # and what was taken with it follows.
@@ -195,12 +215,15 @@ class HeaderParser(wiring.Component):
         ]
         if one_beat:
             p = Pipeline(m, "first_", control={"valid"})
+            p.let(bf16_tos=bf16_tos)
             p.stage(valid=first, count=beat.count, config=config, kinds=Cat(vlan, stacked, ipv6, ipv4))
             m.d.sync += captured.eq(p.valid)
             with m.If(p.valid):
                 m.d.sync += [*fields, seen.eq(p.count)]
             vlan, stacked, ipv6, ipv4 = p.kinds
             config = p.config
+            if self.width.half:
+                bf16_tos = p.bf16_tos
         else:
             m.d.sync += captured.eq(second | (first & beat.last))
             with m.If(second):
@@ -208,7 +231,7 @@ class HeaderParser(wiring.Component):
             with m.Elif(first):
                 m.d.sync += seen.eq(beat.count)
         return captured, Headers(
-            config, seen, vlan, stacked, ipv6, ipv4, tcp,
+            config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp,
             ip={name: IPV4.read(ip, name) for name in IPV4},
             segment={name: TCP.read(l4, name) for name in TCP},
             datagram={name: UDP.read(l4, name) for name in UDP},

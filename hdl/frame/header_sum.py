@@ -7,9 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.checksum import OnesComplementSum
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
@@ -26,19 +24,17 @@ class HeaderSum(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 #: One per frame, in the cycle before its second beat or its only one; with 16 lanes before
                 #: its first.
-                "headers": In(stream.Signature(parsed_frame(lanes), always_ready=True)),
+                "headers": In(stream.Signature(parsed_frame(width), always_ready=True)),
                 #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
                 #: One per frame, little-endian words. Undefined if the frame has no such header.
@@ -53,7 +49,7 @@ class HeaderSum(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.total = total = OnesComplementSum(lanes=self.lanes)
+        m.submodules.total = total = OnesComplementSum(self.width)
         wiring.connect(m, total.sums, wiring.flipped(self.sums))
         header, valid, last = self.headers.payload.header, self.beats.valid, self.beats.payload.last
         # Words count from the beat on in which the header sum begins. The comparisons are made when the

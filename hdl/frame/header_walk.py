@@ -7,9 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.checksum import swap16
 from .header_fields import IPV4, L3, L4, MAX_TCP_BYTES, TCP, UDP, VLAN
 
@@ -35,16 +33,14 @@ _FIELDS = (
 )
 
 
-def patched_word(
-    marks: Any, word: int, fields: dict[str, Value], lanes: int = GROUP_LANES
-) -> tuple[Value, Value]:
+def patched_word(marks: Any, word: int, fields: dict[str, Value], width: Beat = BURST) -> tuple[Value, Value]:
     """Tell whether ``word`` of the beat is one of ``fields``; return its 16 bits in ``tdata``'s byte order.
 
     ``marks``: a :class:`HeaderMarks`. ``lanes``: lanes of a beat. ``fields``: values in host order by name:
     ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two fields share
     a word.
     """
-    words = Beat(lanes).words
+    words = width.words
     for name, mark, place in _FIELDS:
         for vlan in range(2):
             if name in fields and word == place % words + VLAN.size // 2 * vlan:
@@ -60,14 +56,12 @@ class HeaderWalk(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.words = self.width.words
-        self.lanes = lanes
         super().__init__(
             {
                 "load": In(1),  #: A frame begins.

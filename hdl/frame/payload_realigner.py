@@ -7,29 +7,28 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, SHIM_BYTES
+from inceptionn.wire import SHIM_BYTES
 
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 
 
-def payload_run(lanes: int = GROUP_LANES) -> data.StructLayout:
+def payload_run(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a run: its bytes' position in a frame, in :class:`PayloadRealigner`'s units.
 
     ``skip``: beats from the frame's second beat (with 16 lanes its first) to the one in which the run begins.
     ``lane``: the run begins at byte ``4 * lane + 2`` of that beat. ``bursts``: the run's length in bursts,
     rounded up, 1..2047. ``ending``: bytes in the last burst, 0 for a full one.
     """
-    place_bits = Beat(lanes).place_bits
+    place_bits = width.place_bits
     return data.StructLayout(
         {"skip": 7 - place_bits, "lane": place_bits - 2, "bursts": 11, "ending": place_bits}
     )
 
 
-def payload_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def payload_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst of a run."""
-    width = Beat(lanes)
     return data.StructLayout(
         {
             "data": width.bits,  # not cleared after the run
@@ -56,21 +55,19 @@ class PayloadRealigner(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat, 8 or 16.
+    width : :class:`Beat`
     """
 
     LATENCY = 3
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.width = Beat.of_groups(lanes)
-        self.lanes = lanes
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         members = {
             #: In the cycle before the frame's second beat; with 16 lanes before its first.
-            "runs": In(stream.Signature(payload_run(lanes), always_ready=True)),
+            "runs": In(stream.Signature(payload_run(width), always_ready=True)),
             #: The frames' beats.
             "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
-            "bursts": Out(stream.Signature(payload_burst(lanes), always_ready=True)),  #: The run's lanes.
+            "bursts": Out(stream.Signature(payload_burst(width), always_ready=True)),  #: The run's lanes.
             #: :attr:`LATENCY` cycles after the beat in which the run begins: the 8 bytes before the run,
             #: without those of the frame's first beat if that has 32 bytes. If the run is a block, they are
             #: the shim.
@@ -124,7 +121,7 @@ class PayloadRealigner(wiring.Component):
     def _control(self, m: Module) -> Pipeline:
         """Decide each beat's use, in step with it. `left`: bursts still to leave."""
         valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
-        run = payload_run(self.lanes).members
+        run = payload_run(self.width).members
         skip = Signal(run["skip"])
         lane = Signal(run["lane"])
         left = Signal(run["bursts"])

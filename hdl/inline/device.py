@@ -11,6 +11,7 @@ from inceptionn.wire import BURST_BYTES
 
 from ..attach.axi_lite_decoder import AXI4LiteDecoder
 from ..codec.codecs import PAPER
+from ..engine.shape import EngineShape
 from ..mac.port import EthernetPort
 from ..nic import Nic
 from .console import RegisterConsole
@@ -127,7 +128,7 @@ class InlineDevice(wiring.Component):
             wiring.connect(m, host.m_axis, network.s_axis)
             wiring.connect(m, network.m_axis, host.s_axis)
             return m
-        m.submodules.nic = nic = Nic(codec=self.codec)
+        m.submodules.nic = nic = Nic(EngineShape.of(codec=self.codec))
         m.d.comb += decoder.alive[0].eq(1)
         wiring.connect(m, decoder.m_axil[0], nic.s_axil)
         for source, sink in (

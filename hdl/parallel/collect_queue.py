@@ -7,17 +7,15 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..frame.frame_input import FrameInput
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 
 
-def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
+def piece_layout(engines: int, width: Beat = BURST) -> data.StructLayout:
     """Return the layout of words that are ready: of a frame, or a piece of one too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
@@ -25,7 +23,7 @@ def piece_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
     return data.StructLayout(
         {
             "words": range(CollectQueue.MOST_WORDS + 1),
-            "ending": range(engines * Beat(lanes).bytes),
+            "ending": range(engines * width.bytes),
             "bad": 1,
             "end": 1,
         }
@@ -44,8 +42,8 @@ class CollectQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
-    lanes : :class:`int`
-        fp32 lanes of a burst, 8 or 16.
+    width : :class:`Beat`
+        Of an engine.
     """
 
     DEPTH = 512
@@ -54,18 +52,18 @@ class CollectQueue(wiring.Component):
     """Words of a piece: 16 KiB at two engines of 8 lanes, half of the memory."""
     _MARGIN = 8  # beats that come when `room` has fallen, and the words that are still being read
 
-    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
+    def __init__(self, engines: int, width: Beat = BURST):
         check_engines(engines)
-        self.burst_bytes = Beat(lanes).bytes
+        self.burst_bytes = width.bytes
         self.engines = engines
-        self.lanes = lanes
+        self.width = width
         super().__init__(
             {
                 "s_axis": In(AXIStream(self.burst_bytes)),  #: From the engine.
                 "keep": In(1),  #: Whether the frame that ends next is kept; holds until ``ended``.
                 #: A frame has come to its end and the next value of ``keep`` is due in the next cycle.
                 "ended": Out(1),
-                "pieces": Out(stream.Signature(piece_layout(engines, lanes))),  #: The announcements.
+                "pieces": Out(stream.Signature(piece_layout(engines, width))),  #: The announcements.
                 "step": In(1),  #: Reads the next word; as many steps as a taken piece has words.
                 "data": Out(8 * engines * self.burst_bytes),  #: The word of the step two cycles before.
             }
@@ -74,7 +72,7 @@ class CollectQueue(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.input = source = FrameInput(data_bytes=self.burst_bytes)
-        shape = piece_layout(self.engines, self.lanes)
+        shape = piece_layout(self.engines, self.width)
         m.submodules.pieces = pieces = PushQueue(shape, self.PIECES, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         beats, beat = source.beats, source.beats.payload

@@ -7,10 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
@@ -23,13 +21,13 @@ def check_engines(engines: int) -> None:
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
 
-def word_layout(engines: int, lanes: int = GROUP_LANES) -> data.StructLayout:
+def word_layout(engines: int, width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat of the wide stream: ``engines`` bursts.
 
     ``count`` is its bytes, ``bad`` counts with ``last``.
     """
-    width = engines * Beat(lanes).bytes
-    return data.StructLayout({"data": 8 * width, "count": range(width + 1), "last": 1, "bad": 1})
+    count = engines * width.bytes
+    return data.StructLayout({"data": 8 * count, "count": range(count + 1), "last": 1, "bad": 1})
 
 
 class DispatchQueue(wiring.Component):
@@ -45,22 +43,22 @@ class DispatchQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
-    lanes : :class:`int`
-        fp32 lanes of a burst, 8 or 16.
+    width : :class:`Beat`
+        Of an engine.
     """
 
     DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
     SLACK = 8
 
-    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
+    def __init__(self, engines: int, width: Beat = BURST):
         check_engines(engines)
-        self.burst_bytes = Beat(lanes).bytes
+        self.burst_bytes = width.bytes
         self.engines = engines
-        self.lanes = lanes
+        self.width = width
         super().__init__(
             {
                 #: Every word but a frame's last is full.
-                "words": In(stream.Signature(word_layout(engines, lanes), always_ready=True)),
+                "words": In(stream.Signature(word_layout(engines, width), always_ready=True)),
                 "room": Out(1),  #: Registered: at least :attr:`SLACK` places are free.
                 "popped": Out(1),  #: A word's last burst is read in this cycle.
                 "m_axis": Out(AXIStream(self.burst_bytes)),  #: To the engine.
@@ -72,7 +70,7 @@ class DispatchQueue(wiring.Component):
         places, burst = range(self.engines), self.burst_bytes
         note = data.StructLayout({"last": 1, "bad": 1, "final": places, "ending": range(burst)})
         m.submodules.notes = notes = PushQueue(note, self.DEPTH, self.SLACK)
-        m.submodules.output = output = OutputQueue(slack=BlockRam.LATENCY + 3, lanes=self.lanes)
+        m.submodules.output = output = OutputQueue(BlockRam.LATENCY + 3, self.width)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
         push, word = self.words.valid, self.words.payload

@@ -7,10 +7,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..parts.axi import AXIStream, keep_of
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
@@ -34,15 +32,15 @@ class PacketCollect(wiring.Component):
     ----------
     engines : :class:`int`
         Number of engines and bursts in a word, 2 or 4.
-    lanes : :class:`int`
-        fp32 lanes of a burst, 8 or 16.
+    width : :class:`Beat`
+        Of an engine.
     """
 
-    def __init__(self, engines: int, *, lanes: int = GROUP_LANES):
+    def __init__(self, engines: int, width: Beat = BURST):
         check_engines(engines)
-        burst = Beat(lanes).bytes
+        burst = width.bytes
         self.engines = engines
-        self.lanes = lanes
+        self.width = width
         super().__init__(
             {
                 "s_axis": In(AXIStream(burst)).array(engines),  #: From the engines.
@@ -58,13 +56,13 @@ class PacketCollect(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         numbers = range(self.engines)
-        width = self.engines * Beat(self.lanes).bytes
+        width = self.engines * self.width.bytes
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         queues = []
         for i in numbers:
-            queue = CollectQueue(self.engines, lanes=self.lanes)
+            queue = CollectQueue(self.engines, self.width)
             kept = PushQueue(1, MOST_FRAMES, 0)
             m.submodules[f"queue{i}"], m.submodules[f"kept{i}"] = queue, kept
             wiring.connect(m, wiring.flipped(self.s_axis[i]), queue.s_axis)
@@ -79,7 +77,7 @@ class PacketCollect(wiring.Component):
             queues.append(queue)
 
         # The next piece in the order of the frames, one ahead of the one that is read.
-        job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines, self.lanes)})
+        job_shape = data.StructLayout({"engine": numbers, "piece": piece_layout(self.engines, self.width)})
         m.submodules.job = job = ElasticRegister(job_shape)
         owner = order.o.payload
         offered = Signal()

@@ -7,12 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from ..control.config import EngineConfig
 from ..frame.frame_input import FrameInput
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
+from ..parts.beat import BURST, Beat
 from ..parts.queue import PushQueue
 from .dispatch_queue import DispatchQueue, check_engines, word_layout
 from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
@@ -59,16 +57,16 @@ class PacketDispatch(wiring.Component):
         Number of engines and bursts in a word, 2 or 4.
     flows : :class:`bool`
         Whether the engines have flow tables.
-    lanes : :class:`int`
-        fp32 lanes of a burst, 8 or 16.
+    width : :class:`Beat`
+        Of an engine.
     """
 
-    def __init__(self, engines: int, *, flows: bool, lanes: int = GROUP_LANES):
+    def __init__(self, engines: int, width: Beat = BURST, *, flows: bool):
         check_engines(engines)
-        burst = Beat(lanes).bytes
+        burst = width.bytes
         self.engines = engines
         self.flows = flows
-        self.lanes = lanes
+        self.width = width
         super().__init__(
             {
                 "s_axis": In(AXIStream(engines * burst)),  #: Frames.
@@ -91,8 +89,8 @@ class PacketDispatch(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.input = source = FrameInput(data_bytes=self.engines * Beat(self.lanes).bytes)
-        word_shape = word_layout(self.engines, self.lanes)
+        m.submodules.input = source = FrameInput(data_bytes=self.engines * self.width.bytes)
+        word_shape = word_layout(self.engines, self.width)
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
         m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
@@ -112,7 +110,7 @@ class PacketDispatch(wiring.Component):
 
         # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
         # other words the same way.
-        queues = [DispatchQueue(self.engines, lanes=self.lanes) for _ in range(self.engines)]
+        queues = [DispatchQueue(self.engines, self.width) for _ in range(self.engines)]
         word = words.o.payload
         within = Signal()
         targets = Signal(self.engines)

@@ -7,15 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ..codec.codecs import PAPER
 from ..control.config import EngineConfig
-from ..control.counters import frame_report
 from ..engine.compression_engine import CompressionEngine
 from ..engine.decompression_engine import DecompressionEngine
+from ..engine.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
-from ..parts.beat import Beat
 from .dispatch_queue import check_engines
 from .packet_collect import PacketCollect
 from .packet_dispatch import PacketDispatch
@@ -48,34 +44,32 @@ class ParallelEngines(wiring.Component):
         Compression engines, whose flow tables the dispatcher keeps equal; else decompression engines.
     engines : :class:`int`
         2 or 4.
-    lanes : :class:`int`
-        fp32 lanes of an engine, and of a burst: 8 or 16.
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, engines: int, *, transmit: bool, lanes: int = GROUP_LANES, codec: str = PAPER):
+    def __init__(self, engines: int, shape: EngineShape = USUAL, *, transmit: bool):
         check_engines(engines)
-        width = engines * Beat(lanes).bytes
+        if shape.half:
+            raise ValueError("half must be off: the dispatcher has one ToS byte, none for bf16 lanes")
+        width = engines * shape.bytes
         self.engines = engines
         self.transmit = transmit
-        self.codec = codec
-        self.lanes = lanes
+        self.shape = shape
         super().__init__(
             {
                 "s_axis": In(AXIStream(width)),  #: Frames in.
                 "m_axis": Out(AXIStream(width)),  #: Frames out, in the same order.
                 "config": In(EngineConfig),  #: As of the engine.
                 #: As of the engine.
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, flows=self.transmit, lanes=self.lanes)
-        m.submodules.collect = collect = PacketCollect(self.engines, lanes=self.lanes)
-        m.submodules.merge = merge = ReportMerge(self.engines, codec=self.codec)
+        m.submodules.dispatch = dispatch = PacketDispatch(self.engines, self.shape, flows=self.transmit)
+        m.submodules.collect = collect = PacketCollect(self.engines, self.shape)
+        m.submodules.merge = merge = ReportMerge(self.engines, self.shape)
         wiring.connect(m, wiring.flipped(self.s_axis), dispatch.s_axis)
         wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
         wiring.connect(m, dispatch.frames, collect.frames)
@@ -85,7 +79,7 @@ class ParallelEngines(wiring.Component):
         m.d.comb += dispatch.config.eq(self.config)
         for i in range(self.engines):
             kind = CompressionEngine if self.transmit else DecompressionEngine
-            engine = kind(lanes=self.lanes, codec=self.codec)
+            engine = kind(self.shape)
             m.submodules[f"engine{i}"] = engine
             wiring.connect(m, dispatch.m_axis[i], engine.s_axis)
             wiring.connect(m, engine.m_axis, collect.s_axis[i])

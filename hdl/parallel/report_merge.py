@@ -11,8 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import Verdict
 
-from ..codec.codecs import PAPER
-from ..control.counters import frame_report
+from ..engine.shape import USUAL, EngineShape
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 from .flow_directory import Ticket
@@ -30,21 +29,20 @@ class ReportMerge(wiring.Component):
     Parameters
     ----------
     engines : :class:`int`
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
+    shape : :class:`EngineShape`
     """
 
-    def __init__(self, engines: int, *, codec: str = PAPER):
+    def __init__(self, engines: int, shape: EngineShape = USUAL):
         check_engines(engines)
         self.engines = engines
-        self.report_layout = frame_report(codec)
+        self.shape = shape
         super().__init__(
             {
                 #: From the dispatcher; at most 64 frames of an engine may be in flight.
                 "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
                 #: One per frame that the engine saw, in order.
-                "engine_reports": In(stream.Signature(frame_report(codec), always_ready=True)).array(engines),
-                "reports": Out(stream.Signature(frame_report(codec), always_ready=True)),  #: One per frame.
+                "engine_reports": In(stream.Signature(shape.report, always_ready=True)).array(engines),
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: One per frame.
                 #: Number of an engine's frames that are finished in this cycle.
                 "reported": Out(range(3)).array(engines),
                 #: For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
@@ -56,7 +54,7 @@ class ReportMerge(wiring.Component):
         m = Module()
         numbers = range(self.engines)
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
-        entry = data.StructLayout({"report": self.report_layout, "ticket": Ticket})
+        entry = data.StructLayout({"report": self.shape.report, "ticket": Ticket})
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]

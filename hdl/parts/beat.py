@@ -15,21 +15,18 @@ HEADER_FIELDS = 58
 class Beat:
     """A beat of ``lanes`` fp32 lanes. Components branch on its properties, not on the number of lanes.
 
-    Raises ``ValueError`` unless ``lanes`` is 1, 2, 4, 8 or 16.
+    With ``half``, it may instead have two bf16 lanes in place of each fp32 lane (planes codec). A component
+    that works on lanes then takes beats of both types, in the same number of cycles.
+
+    Raises ``ValueError`` unless ``lanes`` is 8 or 16.
     """
 
     lanes: int = GROUP_LANES
+    half: bool = False
 
     def __post_init__(self) -> None:
-        if type(self.lanes) is not int or self.lanes not in (1, 2, 4, 8, 16):
-            raise ValueError(f"lanes must be 1, 2, 4, 8 or 16, not {self.lanes!r}")
-
-    @classmethod
-    def of_groups(cls, lanes: int) -> "Beat":
-        """Make a beat of whole groups, for components that need one. ``ValueError`` unless 8 or 16 lanes."""
-        if type(lanes) is not int or lanes not in (GROUP_LANES, 2 * GROUP_LANES):
-            raise ValueError(f"lanes must be {GROUP_LANES} or {2 * GROUP_LANES}, not {lanes!r}")
-        return cls(lanes)
+        if type(self.lanes) is not int or self.lanes not in (GROUP_LANES, 2 * GROUP_LANES):
+            raise ValueError(f"lanes must be {GROUP_LANES} or {2 * GROUP_LANES}, not {self.lanes!r}")
 
     @property
     def bytes(self) -> int:
@@ -53,7 +50,7 @@ class Beat:
 
     @property
     def groups(self) -> int:
-        """Groups of 8 lanes that a beat holds whole; 0 if a group takes several beats."""
+        """Groups of 8 lanes."""
         return self.lanes // GROUP_LANES
 
     @property
@@ -74,3 +71,7 @@ class Beat:
         cycle, and a restored frame may be one beat long.
         """
         return self.bytes > LEAST_HEADERS
+
+
+BURST = Beat()
+"""One burst, 8 lanes: the usual beat."""

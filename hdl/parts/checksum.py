@@ -8,9 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import GROUP_LANES
-
-from .beat import Beat
+from .beat import BURST, Beat
 from .pipeline import Pipeline
 
 
@@ -45,16 +43,14 @@ class OnesComplementSum(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        fp32 lanes of a beat.
-    carries : :class:`bool`
-        Adds one more bit for each lane.
+    width : :class:`Beat`
+    carries : :class:`int`
+        One-bit numbers that are added besides, at most one for each word.
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES, carries: bool = False):
-        self.width = Beat(lanes)
+    def __init__(self, width: Beat = BURST, *, carries: int = 0):
+        self.width = width
         self.words = self.width.words
-        self.lanes = lanes
         self.latency = self.latency_of(self.width)
         self.carries = carries
         super().__init__(
@@ -62,8 +58,8 @@ class OnesComplementSum(wiring.Component):
                 "valid": In(1),  #: ``beat`` and ``carry`` are added.
                 "last": In(1),  #: Ends a sum; may come without ``valid`` (nothing added).
                 "beat": In(16 * self.words),  #: The words to add.
-                #: With ``carries=True``: added like words of one bit.
-                **({"carry": In(lanes)} if carries else {}),
+                #: With ``carries``: added like words of one bit.
+                **({"carry": In(carries)} if carries else {}),
                 #: Folded sum, 0..65535; 0 only if every word was 0. The payload holds until the next sum.
                 "sums": Out(stream.Signature(16, always_ready=True)),
             }
@@ -76,25 +72,30 @@ class OnesComplementSum(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # A binary adder tree of one level per stage, gated at its input.
+        # A binary adder tree of one level per stage, gated at its input. A carry enters a chain of adders one
+        # place below its words: in the first level as long as there are chains, then in the next.
         words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(self.words)]
-        if self.carries:
-            # Each enters the carry chain of its lane's two words, one place below them.
-            bits = [(Const(1, 1), self.valid & self.carry[i // 2])[i % 2] for i in range(self.words)]
-            words = [Cat(bit, word) for bit, word in zip(bits, words, strict=True)]
+        carries = [self.valid & self.carry[i] for i in range(self.carries)]
         p = Pipeline(m, control={"last", "counts"})
         # Only accepted words count: the tree itself has no reset.
         p.let(last=self.last, counts=self.valid | self.last)
+        waiting = max(0, len(carries) - len(words) // 2)
+        if waiting:
+            p.let(carries=Cat(carries[-waiting:]))
         while len(words) > 1:
-            sums: list[Value] = [a + b for a, b in zip(words[::2], words[1::2], strict=True)]
-            if self.carries and len(words) == self.words:
-                sums = [total[1:] for total in sums]
+            sums: list[Value] = []
+            for a, b in zip(words[::2], words[1::2], strict=True):
+                sums.append(self._with_carry(a, b, carries.pop(0)) if carries else a + b)
             p.stage(sums=Cat(sums))
             words = [p.sums.word_select(i, len(sums[0])) for i in range(len(sums))]
+            if waiting:
+                carries = list(p.carries[-waiting:])
+                waiting = max(0, waiting - len(words) // 2)
 
         # Next stage: accumulate. 29 bits hold the 4896 words of the longest block.
         total = Signal(29)
-        accumulated = (total + words[0])[:29]
+        word = words[0]
+        accumulated = (self._with_carry(total, word, carries[0]) if carries else total + word)[:29]
         last = p.last
         with m.If(p.counts):
             m.d.sync += total.eq(Mux(last, 0, accumulated))
@@ -105,3 +106,8 @@ class OnesComplementSum(wiring.Component):
         with m.If(p.last):
             m.d.sync += self.sums.payload.eq(add16(p.finished[:16], p.finished[16:]))
         return m
+
+    @staticmethod
+    def _with_carry(a: Value, b: Value, carry: Value) -> Value:
+        """Return ``a + b + carry``."""
+        return (Cat(Const(1, 1), a) + Cat(carry, b))[1:]

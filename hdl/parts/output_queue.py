@@ -7,20 +7,17 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
 from .axi import AXIStream
-from .beat import Beat
+from .beat import BURST, Beat
 from .queue import PushQueue
 
 
-def output_beat(lanes: int = GROUP_LANES) -> data.StructLayout:
+def output_beat(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat with its length packed.
 
     ``ending`` is the last beat's bytes modulo its width (0: all).
     """
-    width = Beat(lanes).bytes
-    return data.StructLayout({"tdata": 8 * width, "tlast": 1, "tuser": 1, "ending": range(width)})
+    return data.StructLayout({"tdata": width.bits, "tlast": 1, "tuser": 1, "ending": range(width.bytes)})
 
 
 class OutputQueue(wiring.Component):
@@ -32,19 +29,17 @@ class OutputQueue(wiring.Component):
     ----------
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
-    lanes : :class:`int`
-        fp32 lanes of a beat.
+    width : :class:`Beat`
     """
 
     DEPTH = 32
 
-    def __init__(self, slack: int, *, lanes: int = GROUP_LANES):
-        self.data_bytes = Beat(lanes).bytes
+    def __init__(self, slack: int, width: Beat = BURST):
+        self.data_bytes = width.bytes
         self.slack = slack
-        self.lanes = lanes
         super().__init__(
             {
-                "i": In(stream.Signature(output_beat(lanes), always_ready=True)),  #: The beats to queue.
+                "i": In(stream.Signature(output_beat(width), always_ready=True)),  #: The beats to queue.
                 "room": Out(1),  #: As of :class:`PushQueue`.
                 "m_axis": Out(AXIStream(self.data_bytes)),  #: The beats, one per cycle while they last.
             }

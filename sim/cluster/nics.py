@@ -18,6 +18,7 @@ from typing import Any
 
 from inceptionn.hdl.control.register_map import Register
 from inceptionn.hdl.control.registers import VERDICTS, parameters_word
+from inceptionn.system.text import nearest
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
@@ -255,7 +256,7 @@ def _one_or_each(text: str, hosts: int, known: Sequence[str], what: str) -> list
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in known:
-            raise ValueError(f"{what} must be one of {', '.join(known)}, not {word!r}")
+            raise ValueError(f"{what} must be one of {', '.join(known)}, not {word!r}{nearest(word, known)}")
     if len(words) == 1:
         words *= hosts
     if len(words) != hosts:

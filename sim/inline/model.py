@@ -203,11 +203,15 @@ def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path
 
     top = f"inline_{codec or 'pass'}_{network}"
     step("writing the Verilog")
-    device = InlineDevice(network=network, codec=codec, clock_hz=_CLOCK_HZ, baud=_CLOCK_HZ // _DIVISOR)
+
+    def pins() -> InlinePins:
+        baud = _CLOCK_HZ // _DIVISOR
+        return InlinePins(InlineDevice(network=network, codec=codec, clock_hz=_CLOCK_HZ, baud=baud))
+
     header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
     header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"
     files = {
-        f"{top}.v": emit(InlinePins(device), top, own_clocks=True),
+        f"{top}.v": emit(pins, top, own_clocks=True, known_as=top),
         "top.h": header,
         **{path.name: path.read_text() for path in _HARNESS},
     }

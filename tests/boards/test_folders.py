@@ -21,6 +21,7 @@ import pytest
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
+from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.hdl.yosys import find_yosys
 from inceptionn.sim import runner
 from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
@@ -66,11 +67,10 @@ class Folders(dict[str, Path]):
     def __init__(self, root: Path):
         super().__init__()
         self.root = root
-        self.codec = ""
-        self.emitted: dict[tuple[str, str, int, int], str] = {}
+        self.emitted: dict[tuple[str, int, EngineShape], str] = {}
 
     def convert(self, component: Any, module: str, sources: object = None) -> str:
-        key = module, self.codec, getattr(component, "engines", 1), getattr(component, "lanes", 8)
+        key = module, getattr(component, "engines", 1), getattr(component, "shape", USUAL)
         if key not in self.emitted:
             self.emitted[key] = runner.emit(component, module)
         return self.emitted[key]
@@ -78,7 +78,7 @@ class Folders(dict[str, Path]):
     def __missing__(self, name: str) -> Path:
         board, options = VARIANTS[name]
         chosen = load_board(board)
-        folder, self.codec = self.root / name, options.codec
+        folder = self.root / name
         self[name] = folder
         folder.mkdir()
         with pytest.MonkeyPatch.context() as patch:

@@ -12,6 +12,7 @@ import pytest
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import flat_ports
 from inceptionn.sim.models.tools import find_icarus, run_tool
@@ -38,7 +39,7 @@ def test_every_port_is_documented(folder: tuple[str, dict[str, str]]) -> None:
     assert set(documented) == set(MODULES)
     for module in MODULES:
         ports = {port["name"]: port for port in documented[module]["ports"]}
-        expected = flat_ports(tops_of(8, codec)[module]())
+        expected = flat_ports(tops_of(EngineShape.of(codec=codec))[module]())
         assert ports.keys() == {"aclk", "aresetn", *expected}
         for name, (signal, direction) in expected.items():
             assert (ports[name]["width"], ports[name]["direction"]) == (len(signal), direction.value)
@@ -64,7 +65,7 @@ def test_only_the_papers_codec_is_in_the_papers_figures(folder: tuple[str, dict[
 def test_example_bench_on_icarus(codec: str, tmp_path: Path) -> None:
     """Lanes come back within the bound; else the bench says where they do not, and what is marked."""
     for module in MODULES:
-        (tmp_path / f"{module}.v").write_text(emit(tops_of(8, codec)[module], module))
+        (tmp_path / f"{module}.v").write_text(emit(tops_of(EngineShape.of(codec=codec))[module], module))
     number = {"paper": 122, "planes": 117}[codec]
 
     def run(*parameters: str) -> str:

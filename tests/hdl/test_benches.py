@@ -14,9 +14,11 @@ from inceptionn.sim.runner import run_bench
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
 SLOW = {
+    *("bf16_compression_engine", "bf16_decompression_engine"),
     *("compression_engine", "decompression_engine"),
     *("standalone_decompressor", "planes_standalone_decompressor"),
-    *("planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
+    *("compressor", "planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
+    *("decompressor", "planes_decompressor"),
     *("flow_directory", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""

@@ -83,12 +83,28 @@ def codec(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real ``inceptionn_nic``."""
+    from inceptionn.sim.nic_verilog import emit_nic
+
+    path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
+    path.write_text(emit_nic(codec, lanes, engines))
+    return path
+
+
+@pytest.fixture
+def bf16_nic(tmp_path: Path) -> Iterator[VerilatedNic]:
+    """The real NIC with bf16 lanes, verilated, fresh out of reset."""
+    from inceptionn.hdl.engine.shape import EngineShape
     from inceptionn.hdl.nic import Nic
     from inceptionn.sim.runner import emit
 
-    path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit(Nic(engines=engines, lanes=lanes, codec=codec), "inceptionn_nic"))
-    return path
+    path = tmp_path / "inceptionn_nic.v"
+    path.write_text(emit(Nic(EngineShape.of(codec="planes", half=True)), "inceptionn_nic"))
+    try:
+        model = VerilatedNic(path)
+    except ToolMissing as error:
+        missing(str(error))
+    with model:
+        yield model
 
 
 @pytest.fixture

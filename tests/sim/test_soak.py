@@ -6,138 +6,54 @@ With the planes codec they are 20,000, as most of what they meet is common to bo
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from inceptionn import wire
-from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, parameters_word
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, packets, receive, transmit
-from inceptionn.sim.nic_codec import NIC_CODECS
-from inceptionn.sim.replay.registers import read_counter
+from inceptionn.hdl.control.registers import VERDICTS, Direction
+from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.soak_frames import CHUNK, CONFIGS, PAUSES, Difference, check, soak
 from inceptionn.sim.traffic import host_frames, wire_frames
-from inceptionn.sim.verilated import Output, Pause, VerilatedNic
-from inceptionn.wire import Parameters, PlanesParameters, Verdict
+from inceptionn.sim.verilated import VerilatedNic
+from inceptionn.wire import Verdict
 
 FRAMES = {"paper": 100_000, "planes": 100_000 if os.environ.get("EXHAUSTIVE") else 20_000}
-CHUNK = {"paper": 4_000, "planes": 1_000}
-
-PAUSES = (
-    (Pause(), Pause()),
-    (Pause(0.4), Pause()),
-    (Pause(), Pause(0.4)),
-    (Pause(0.3), Pause(0.3)),
-    (Pause(0.02, 60), Pause(0.02, 60)),
-    (Pause(), Pause(0.002, 1500)),
-)
-PLANES = EngineConfig(parameters=PlanesParameters(117))
-CONFIGS = {
-    "paper": (
-        EngineConfig(),
-        EngineConfig(parameters=wire.parameters(6, "literal")),
-        EngineConfig(parameters=wire.parameters(14, "bounded"), min_payload=4),
-        EngineConfig(tos=0x68, tos_mask=0x7C, max_payload=400),
-        EngineConfig(parameters=wire.parameters(1, "bounded"), tos=0, tos_mask=0),
-        EngineConfig(parameters=Parameters(90, 127, 140), min_payload=0),
-        EngineConfig(parameters=Parameters(1, 1, 255)),
-        EngineConfig(enable=False),
-        EngineConfig(parameters=Parameters(0, 120, 120)),
-    ),
-    "planes": (
-        PLANES,
-        replace(PLANES, parameters=PlanesParameters(113), min_payload=4),
-        replace(PLANES, tos=0x68, tos_mask=0x7C, max_payload=400),
-        replace(PLANES, parameters=PlanesParameters(126), tos=0, tos_mask=0),
-        replace(PLANES, parameters=PlanesParameters(112)),
-        replace(PLANES, parameters=PlanesParameters(121), min_payload=0),
-        replace(PLANES, enable=False),
-        replace(PLANES, parameters=PlanesParameters(127)),
-    ),
-}
-"""Settings of the chunks, in turn, the reset values every other time."""
-
-
-def configure(nic: VerilatedNic, config: EngineConfig) -> None:
-    """Writes an `EngineConfig` into the registers."""
-    for name, fields in {
-        "CONTROL": {"TX_ENABLE": config.enable, "RX_ENABLE": config.enable},
-        "TOS": {"VALUE": config.tos, "MASK": config.tos_mask},
-        "PAYLOAD": {"MIN": config.min_payload, "MAX": config.max_payload},
-    }.items():
-        register = REGISTERS[name]
-        nic.write(register.offset, sum(register[field].put(int(value)) for field, value in fields.items()))
-    nic.write(REGISTERS["PARAMETERS"].offset, parameters_word(config.parameters))
-
-
-def check(frames: Sequence[tuple[bytes, bool]], came: Sequence[Output], expected: Sequence[Result]) -> None:
-    for number, ((sent, bad), output, result) in enumerate(zip(frames, came, expected, strict=True)):
-        limit = result.unspecified_from
-        agree = output.data[:limit] == result.frame[:limit] and len(output.data) == len(result.frame)
-        if not agree or output.bad != result.bad:
-            pytest.fail(
-                f"frame {number} of the chunk, {result.verdict.name}, sent {'bad' if bad else 'good'}:\n"
-                f"sent     {sent.hex()}\ncame     {output.data.hex()} {output.bad}\n"
-                f"expected {result.frame.hex()} {result.bad}"
-            )
-
-
-def soak(nic: VerilatedNic, direction: str, codec: str) -> Counter[Verdict]:
-    """Sends frames through one engine, chunk by chunk; returns the verdicts met."""
-    source, flows = random.Random(f"soak {direction}"), FlowTable()
-    total, size, configs = FRAMES[codec], CHUNK[codec], CONFIGS[codec]
-    classes, lanes = np.zeros(len(NIC_CODECS[codec].counters), int), 0
-    verdicts: Counter[Verdict] = Counter()
-    sizes = [0, 0]
-    for chunk in range(total // size):
-        config = configs[chunk // 2 % len(configs)] if chunk % 2 else configs[0]
-        idle, back_pressure = PAUSES[chunk % len(PAUSES)]
-        configure(nic, config)
-        if direction == "tx":
-            frames = host_frames(source, size)
-            came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
-            results = [transmit(frame, config, flows, bad) for frame, bad in frames]
-        else:
-            mode = source.choice(wire.MODES) if codec == "paper" else None
-            sender = NIC_CODECS[codec].spec.parameters(source.randint(1, 14), mode)
-            frames = wire_frames(source, size, sender)
-            came = nic.receive(frames, idle=idle, back_pressure=back_pressure)
-            results = [receive(frame, config, bad) for frame, bad in frames]
-        check(frames, came, results)
-        verdicts.update(result.verdict for result in results)
-        for result in results:
-            if result.counts:
-                classes += result.counts
-                lanes += result.lanes
-        sizes[0] += sum(len(frame) for frame, _ in frames)
-        sizes[1] += sum(len(output.data) for output in came)
-    prefix = direction.upper()
-    counters = {verdict: read_counter(nic, f"{prefix}_{verdict.name}") for verdict in VERDICTS[direction]}  # type: ignore[index]
-    assert counters == {verdict: verdicts[verdict] for verdict in counters}
-    assert read_counter(nic, f"{prefix}_FRAMES_IN") == read_counter(nic, f"{prefix}_FRAMES_OUT") == total
-    assert [read_counter(nic, f"{prefix}_BYTES_{side}") for side in ("IN", "OUT")] == sizes
-    if direction == "tx":
-        known = NIC_CODECS[codec]
-        found = [read_counter(nic, name, known) for name in known.counters]
-        assert found == classes.tolist()
-        if codec == "planes":
-            assert read_counter(nic, "TX_LANES", known) == lanes
-    return verdicts
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", ["tx", "rx"])
-def test_soak(nic: VerilatedNic, direction: str, codec: str) -> None:
-    verdicts = soak(nic, direction, codec)
+def test_soak(nic: VerilatedNic, direction: Direction, codec: str) -> None:
+    verdicts: Counter[str] = Counter()
+    for number in range(FRAMES[codec] // CHUNK):
+        verdicts += soak(nic, direction, codec, number)
     rare = {Verdict.AMBIGUOUS}  # one frame in 65,536 by chance; tests/vectors has one made for it
-    missing = set(VERDICTS[direction]) - set(verdicts) - rare  # type: ignore[index]
-    assert not missing
-    assert verdicts[Verdict.COMPRESSED if direction == "tx" else Verdict.RESTORED] > FRAMES[codec] // 20
+    assert {verdict.name for verdict in {*VERDICTS[direction]} - rare} <= verdicts.keys()
+    assert verdicts["COMPRESSED" if direction == "tx" else "RESTORED"] > FRAMES[codec] // 20
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
+    arguments = ["--codec", "planes", "--direction", "tx", "--json", str(tmp_path / "frames.json")]
+    for frames in (CHUNK, 2 * CHUNK):  # the second goes on
+        command = [sys.executable, "-m", "inceptionn.sim.soak_frames", "--frames", str(frames), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("no difference, no hang\n")
+    (row,) = json.loads((tmp_path / "frames.json").read_text())
+    assert row["frames"] == sum(row["verdicts"].values()) == 2 * CHUNK
+
+
+def test_a_difference_is_found(nic: VerilatedNic) -> None:
+    frame, config = packets.tcp(bytes(352)), EngineConfig(enable=False)
+    (came,) = nic.receive([frame])
+    with pytest.raises(Difference, match="frame 0, DISABLED, sent good"):
+        check([(frame, False)], [came], [receive(frame[:-1] + b"1", config)])
 
 
 def test_both_engines_at_a_time(nic: VerilatedNic, codec: str) -> None:

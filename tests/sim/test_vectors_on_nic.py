@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from inceptionn.hdl.control.register_map import RegisterMap
+from inceptionn.hdl.control.registers import registers_of
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.verilated import VerilatedNic
+from inceptionn.wire import SHIM_MAGIC
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 FIELDS = {
     "CONTROL": {"TX_ENABLE": "enable", "RX_ENABLE": "enable"},
-    "TOS": {"VALUE": "tos", "MASK": "tos_mask"},
+    "TOS": {"VALUE": "tos", "MASK": "tos_mask", "BF16": "bf16_tos"},
     "PARAMETERS": {"E0": "e0", "T": "t", "B": "b"},
     "PAYLOAD": {"MIN": "min_payload", "MAX": "max_payload"},
 }
@@ -42,12 +45,49 @@ CASES = [
 def test_vectors(
     nic: VerilatedNic, codec: str, engine: str, sequence: dict[str, Any], together: bool
 ) -> None:
-    ins, outs = (read_pcap(VECTORS / f"{PREFIXES[codec]}{engine}_{side}.pcap") for side in ("in", "out"))
+    check(nic, NIC_CODECS[codec].registers, PREFIXES[codec], engine, sequence, together=together)
+
+
+BF16_REGISTERS = registers_of("planes", half=True)
+
+
+def counter(nic: VerilatedNic, name: str) -> int:
+    offset = BF16_REGISTERS[name].offset
+    return nic.read(offset) | nic.read(offset + 4) << 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["transmit", "receive"])
+def test_bf16_vectors(bf16_nic: VerilatedNic, engine: str) -> None:
+    """Frames with bf16 lanes among others, on a NIC that has both types of lanes."""
+    for sequence in sequences(f"bf16_{engine}"):
+        bf16_nic.reset()
+        check(bf16_nic, BF16_REGISTERS, "bf16_", engine, sequence, together=True)
+        treated = "COMPRESSED" if engine == "transmit" else "RESTORED"
+        forms = read_pcap(VECTORS / f"bf16_{engine}_{'out' if engine == 'transmit' else 'in'}.pcap")
+        bf16 = 0
+        for frame in sequence["frames"]:
+            form = forms[frame["number"] - 1]
+            at = form.find(SHIM_MAGIC.to_bytes(2, "big") + b"\x02")
+            bf16 += frame["verdict"] == treated and form[at + 3] >= 128
+        prefix = "TX" if engine == "transmit" else "RX"
+        assert counter(bf16_nic, f"{prefix}_{treated}_BF16") == bf16, sequence["name"]
+        if engine == "transmit":
+            assert (counter(bf16_nic, "TX_LANES_BF16") > 0) == (bf16 > 0), sequence["name"]
+
+
+def check(
+    nic: VerilatedNic, registers: RegisterMap, files: str, engine: str, sequence: dict[str, Any],
+    *, together: bool,
+) -> None:  # fmt: skip
+    """Send a sequence's frames, all at once or one by one; compare frames and counters."""
+    ins, outs = (read_pcap(VECTORS / f"{files}{engine}_{side}.pcap") for side in ("in", "out"))
     prefix = {"transmit": "TX", "receive": "RX"}[engine]
-    config, registers = sequence["config"], NIC_CODECS[codec].registers
+    config = {"bf16_tos": sequence["config"]["tos"]} | sequence["config"]
     for name, fields in FIELDS.items():
         register = registers[name]
-        values = {field: config[key] for field, key in fields.items() if key in config}
+        known = {field.name for field in register.fields}
+        values = {field: config[key] for field, key in fields.items() if key in config and field in known}
         nic.write(register.offset, sum(register[field].put(int(value)) for field, value in values.items()))
     drive = nic.transmit if engine == "transmit" else nic.receive
     frames = sequence["frames"]

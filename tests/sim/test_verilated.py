@@ -120,9 +120,7 @@ def test_broken_rules_are_seen(
 
 
 def test_cycle_limit(pass_nic: VerilatedNic) -> None:
-    with pytest.raises(
-        HangError, match="cycle limit of 500 reached; [0-9]+ of 100 frames left m_axis_tx"
-    ):
+    with pytest.raises(HangError, match="cycle limit of 500 reached; [0-9]+ of 100 frames left m_axis_tx"):
         pass_nic.transmit([bytes(320)] * 100, cycle_limit=500)
     pass_nic.reset()
     assert len(pass_nic.transmit([bytes(320)] * 100)) == 100

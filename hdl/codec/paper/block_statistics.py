@@ -8,6 +8,7 @@ from amaranth.lib import data
 
 from inceptionn.wire import GROUP_LANES, Tag
 
+from ...parts.beat import BURST, Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.pipeline import Pipeline
 from .. import block_statistics
@@ -22,14 +23,14 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(12, 4)  # lanes by tag; absent lanes are not counted
 
 
-def compressed_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def compressed_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of the Compression Unit's output for a burst, without its vector."""
     return data.StructLayout(
         {
             "last": 1,  # of its block
-            "tags": 2 * lanes,
-            "present": lanes,  # which lanes of the burst exist
-            "cleared": 32 * lanes,
+            "tags": 2 * width.lanes,
+            "present": width.lanes,  # which lanes of the burst exist
+            "cleared": width.bits,
         }
     )
 
@@ -39,17 +40,16 @@ class BlockStatistics(block_statistics.BlockStatistics):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        super().__init__(lanes, Statistics, {"bursts": compressed_burst(lanes)})  #: With the burst's vector.
+    def __init__(self, width: Beat = BURST):
+        super().__init__(width, Statistics, {"bursts": compressed_burst(width)})  #: With the burst's vector.
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         valid, burst, report = self.bursts.valid, self.bursts.payload, self.reports.payload
-        m.submodules.cleared_sum = cleared_sum = OnesComplementSum(lanes=self.lanes)
+        m.submodules.cleared_sum = cleared_sum = OnesComplementSum(self.width)
         m.d.comb += [
             cleared_sum.valid.eq(valid),
             cleared_sum.last.eq(valid & burst.last),
@@ -71,11 +71,11 @@ class BlockStatistics(block_statistics.BlockStatistics):
         lanes = Signal(data.ArrayLayout(12, 4), reset_less=True)
         for tag in Tag:
             name = tag.name.lower()
-            hits = Signal(self.lanes, name=f"hits_{name}")
-            for i in range(self.lanes):
+            hits = Signal(self.width.lanes, name=f"hits_{name}")
+            for i in range(self.width.lanes):
                 m.d.sync += hits[i].eq(valid & burst.present[i] & (burst.tags.word_select(i, 2) == tag))
             counts = []
-            for at in range(0, self.lanes, GROUP_LANES):
+            for at in range(0, self.width.lanes, GROUP_LANES):
                 group = Signal(4, name=f"group_{name}" + (f"_{at}" if at else ""))
                 m.d.sync += group.eq(sum(hits[at + 1 : at + GROUP_LANES], hits[at]))
                 counts.append(group)

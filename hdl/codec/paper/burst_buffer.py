@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.delay import delayed
 from ...parts.pipeline import Pipeline
 from ..ring_window import RingWindow, digit_amounts, digits_of, pick
@@ -23,17 +23,16 @@ class BurstBuffer(RingWindow):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, width: Beat = BURST):
         outputs = {
             #: Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
-            "vectors": Out(8 * LANE_BYTES * lanes),
-            "vector_tags": Out(2 * lanes),  #: Their tags: lane *i* in bits 2i+1..2i.
+            "vectors": Out(width.bits),
+            "vector_tags": Out(2 * width.lanes),  #: Their tags: lane *i* in bits 2i+1..2i.
         }
-        super().__init__(lanes, ("tags", 2 * lanes), outputs)
+        super().__init__(width, ("tags", 2 * width.lanes), outputs)
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:

@@ -7,9 +7,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES
+from inceptionn.wire import LANE_BYTES
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.delay import delayed
 from .compression_block import CompressionBlock
 from .shifter_tree import ShifterTree
@@ -23,22 +23,20 @@ class CompressionUnit(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes per burst: 8, a group, or 16, two groups.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "burst": In(self.width.bits),  #: Lane 0 in the low bits.
-                "present": In(lanes),  #: One bit per lane; low after the end of a block.
+                "present": In(width.lanes),  #: One bit per lane; low after the end of a block.
                 "e0": In(8),  #: Parameter E0 of the codec, see :class:`CompressionBlock`.
                 "t": In(8),  #: Parameter T, likewise.
                 "b": In(8),  #: Parameter B, likewise.
-                "tags": Out(2 * lanes),  #: Tag words: lane *i* in bits 2i+1..2i.
+                "tags": Out(2 * width.lanes),  #: Tag words: lane *i* in bits 2i+1..2i.
                 "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
                 "aligned": Out(self.width.bits),  #: The lanes' vectors, back to back from byte 0, zero above.
                 #: Bits of ``burst`` that the lossy values lack; zero for absent lanes.
@@ -53,10 +51,10 @@ class CompressionUnit(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.tree = tree = ShifterTree(lanes=self.lanes)
-        tags = Signal(data.ArrayLayout(2, self.lanes))
-        cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, self.lanes))
-        for i in range(self.lanes):
+        m.submodules.tree = tree = ShifterTree(self.width)
+        tags = Signal(data.ArrayLayout(2, self.width.lanes))
+        cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, self.width.lanes))
+        for i in range(self.width.lanes):
             m.submodules[f"block{i}"] = block = CompressionBlock()
             m.d.comb += [
                 block.lane.eq(self.burst.word_select(i, 8 * LANE_BYTES)),

@@ -33,7 +33,7 @@ class Compressor(compressor.Compressor):
     STATISTICS = Statistics
 
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
-        m.submodules.unit = self._compression = unit = CompressionUnit(lanes=self.lanes)
+        m.submodules.unit = self._compression = unit = CompressionUnit(self.width)
         m.d.comb += [
             unit.burst.eq(self.bursts.payload.lanes),
             unit.present.eq(Mux(self.bursts.valid, self.bursts.payload.present, 0)),
@@ -44,7 +44,7 @@ class Compressor(compressor.Compressor):
         return unit.latency, unit.aligned, unit.size
 
     def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        m.submodules.plane = plane = TagPlane(lanes=self.lanes)
+        m.submodules.plane = plane = TagPlane(self.width)
         words = plane.words.payload
         wiring.connect(m, plane.beats, store.tags)
         m.d.comb += [
@@ -61,7 +61,7 @@ class Compressor(compressor.Compressor):
         return 1 + both
 
     def _statistics(self, m: Module, marks: Pipeline) -> Any:
-        statistics = BlockStatistics(lanes=self.lanes)
+        statistics = BlockStatistics(self.width)
         burst = statistics.bursts.payload
         m.d.comb += [
             statistics.bursts.valid.eq(marks.valid),

@@ -7,9 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from .decompression_block import DecompressionBlock
 
 
@@ -20,30 +18,28 @@ class DecompressionUnit(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16.
+    width : :class:`Beat`
     """
 
     LATENCY = DecompressionBlock.LATENCY
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         super().__init__(
             {
-                "tags": In(2 * lanes),  #: The tag word, or two: lane *i* in bits 2i+1..2i.
+                "tags": In(2 * width.lanes),  #: The tag word, or two: lane *i* in bits 2i+1..2i.
                 #: Lane *i*'s vector right-aligned in bits 32i+31..32i; bits beyond its size are ignored.
                 "vectors": In(self.width.bits),
                 "base": In(8),  #: Biased exponent that the 8-bit class is normalised to (B).
                 "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i.
                 #: Lanes whose exponent would fall below 1; their values are undefined.
-                "impossible": Out(lanes),
+                "impossible": Out(width.lanes),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for lane in range(self.lanes):
+        for lane in range(self.width.lanes):
             m.submodules[f"block_{lane}"] = block = DecompressionBlock()
             m.d.comb += [
                 block.tag.eq(self.tags.word_select(lane, 2)),

@@ -8,9 +8,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from inceptionn.wire import GROUP_LANES, LANE_BYTES, TAG_BYTES
+from inceptionn.wire import LANE_BYTES, TAG_BYTES
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.joining import join_parts
 
 
@@ -38,19 +38,17 @@ class ShifterTree(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Vectors: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                "tags": In(data.ArrayLayout(2, lanes)),  #: The vectors' classes, which give their sizes.
+                "tags": In(data.ArrayLayout(2, width.lanes)),  #: The vectors' classes: their sizes.
                 #: Right-aligned, zero above their size.
-                "vectors": In(data.ArrayLayout(8 * LANE_BYTES, lanes)),
+                "vectors": In(data.ArrayLayout(8 * LANE_BYTES, width.lanes)),
                 "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
                 #: The vectors in lane order, back to back from byte 0, zero above.
                 "aligned": Out(self.width.bits),
@@ -64,8 +62,8 @@ class ShifterTree(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        parts = [self.vectors[i] for i in range(self.lanes)]
-        sizes = [bytes_of_tag(self.tags[i]) for i in range(self.lanes)]
+        parts = [self.vectors[i] for i in range(self.width.lanes)]
+        sizes = [bytes_of_tag(self.tags[i]) for i in range(self.width.lanes)]
         level = 0
         while len(parts) > 1:
             pairs = [

@@ -40,10 +40,10 @@ class TagDecoder(PlaneDecoder):
         p.let(marks=tags)
 
         # Tags of lanes that the block does not have; sizes, and their sum.
-        absent = Cat(p.last & (p.more_lanes < lane) for lane in range(self.lanes))
-        tagged = Cat(p.marks.word_select(lane, 2).any() for lane in range(self.lanes))
-        sizes = [vector_bytes(p.marks.word_select(lane, 2)) for lane in range(self.lanes)]
-        pairs = {f"pair_{i}": (sizes[2 * i] + sizes[2 * i + 1])[:4] for i in range(self.lanes // 2)}
+        absent = Cat(p.last & (p.more_lanes < lane) for lane in range(self.width.lanes))
+        tagged = Cat(p.marks.word_select(lane, 2).any() for lane in range(self.width.lanes))
+        sizes = [vector_bytes(p.marks.word_select(lane, 2)) for lane in range(self.width.lanes)]
+        pairs = {f"pair_{i}": (sizes[2 * i] + sizes[2 * i + 1])[:4] for i in range(self.width.lanes // 2)}
         if self.width.groups == 1:
             p.stage(fault=p.unusable | (absent & tagged).any(), **pairs)
             p.stage(total=self._sum_of_pairs(p, 0))

@@ -7,9 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import GROUP_LANES
-
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.queue import PushQueue
 from ..word_plane import collect_words, plane_words
 
@@ -28,18 +26,16 @@ class TagPlane(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: one word per cycle, beats of 32 bytes. 16: two words, 64 bytes.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 #: Tag words, in the lanes' order.
-                "words": In(stream.Signature(plane_words(lanes, self.width.groups), always_ready=True)),
+                "words": In(stream.Signature(plane_words(width, self.width.groups), always_ready=True)),
                 #: Zero where the block has no tag word.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
@@ -65,7 +61,7 @@ class TagPlane(wiring.Component):
         begins the next beat a cycle later, together with the words of that cycle.
         """
         words, beat = self.width.words, self.beats.payload
-        m.submodules.queue = queue = PushQueue(plane_words(self.lanes, 2), 4, 0)
+        m.submodules.queue = queue = PushQueue(plane_words(self.width, 2), 4, 0)
         wiring.connect(m, wiring.flipped(self.words), queue.i)
 
         # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.

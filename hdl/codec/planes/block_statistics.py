@@ -6,9 +6,9 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
-from inceptionn.wire import CODES, GROUP_LANES
+from inceptionn.wire import CODES
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from ...parts.pipeline import Pipeline
@@ -27,9 +27,9 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(9, CODES)  # groups by code
 
 
-def coded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
+def coded_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst's groups."""
-    groups = Beat(lanes).groups
+    groups = width.groups
     return data.StructLayout(
         {
             "last": 1,  # of its block
@@ -40,12 +40,12 @@ def coded_burst(lanes: int = GROUP_LANES) -> data.StructLayout:
     )
 
 
-def burst_gain(lanes: int = GROUP_LANES) -> data.StructLayout:
+def burst_gain(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst's gain, its lossy minus its original lanes.
 
-    ``lanes`` has 32 bits of each lane, ``carries`` the carry into each.
+    ``lanes`` has 32 bits of each lane, ``carries`` what is to be added: a bit for each, with bf16 lanes two.
     """
-    return data.StructLayout({"last": 1, "lanes": 32 * lanes, "carries": lanes})
+    return data.StructLayout({"last": 1, "lanes": width.bits, "carries": width.lanes << width.half})
 
 
 class BlockStatistics(block_statistics.BlockStatistics):
@@ -53,19 +53,18 @@ class BlockStatistics(block_statistics.BlockStatistics):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
+    def __init__(self, width: Beat = BURST):
         super().__init__(
-            lanes,
+            width,
             Statistics,
             {
-                "bursts": coded_burst(lanes),  #: With its vector.
+                "bursts": coded_burst(width),  #: With its vector.
                 #: Earlier than the burst's vector, by the Plane Unit's latency minus the quantisers'.
-                "gains": burst_gain(lanes),
-                "words": plane_words(lanes),  #: Of the Code Plane.
+                "gains": burst_gain(width),
+                "words": plane_words(width),  #: Of the Code Plane.
             },
         )
 
@@ -74,7 +73,8 @@ class BlockStatistics(block_statistics.BlockStatistics):
         valid, burst, report = self.bursts.valid, self.bursts.payload, self.reports.payload
 
         # What the lossy payload gained over the original, early; the complement is what it lost.
-        m.submodules.gained_sum = gained_sum = OnesComplementSum(lanes=self.lanes, carries=True)
+        carries = len(self.gains.payload.carries)
+        m.submodules.gained_sum = gained_sum = OnesComplementSum(self.width, carries=carries)
         m.d.comb += [
             gained_sum.valid.eq(self.gains.valid),
             gained_sum.last.eq(self.gains.valid & self.gains.payload.last),

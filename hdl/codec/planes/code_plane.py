@@ -7,16 +7,15 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES
+from inceptionn.wire import CODE_WORD_GROUPS
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ..word_plane import collect_words, plane_words
 from .plane_unit import CODE_BITS
 
 
-def burst_codes(lanes: int = GROUP_LANES) -> data.StructLayout:
+def burst_codes(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst's codes, and its place in its block."""
-    width = Beat(lanes)
     return data.StructLayout(
         {
             "first": 1,
@@ -38,21 +37,19 @@ class CodePlane(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: one code per cycle, beats of 32 bytes. 16: two codes, 64 bytes.
+    width : :class:`Beat`
     """
 
     LATENCY = 3
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         super().__init__(
             {
-                "codes": In(stream.Signature(burst_codes(lanes), always_ready=True)),  #: A burst's codes.
+                "codes": In(stream.Signature(burst_codes(width), always_ready=True)),  #: A burst's codes.
                 "begins": Out(1),  #: Combinational: these codes are the first of a word.
                 #: One cycle after the code that completes the word. ``last`` is low while ``valid`` is low.
-                "words": Out(stream.Signature(plane_words(lanes), always_ready=True)),
+                "words": Out(stream.Signature(plane_words(width), always_ready=True)),
                 #: Zero where the block has no code.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }

@@ -34,7 +34,7 @@ class Compressor(compressor.Compressor):
     STATISTICS = Statistics
 
     def _unit(self, m: Module) -> tuple[int, Value, Value]:
-        m.submodules.unit = self._planes = unit = PlaneUnit(lanes=self.lanes)
+        m.submodules.unit = self._planes = unit = PlaneUnit(self.width)
         m.d.comb += [
             unit.burst.eq(self.bursts.payload.lanes),
             unit.present.eq(Mux(self.bursts.valid, self.bursts.payload.present, 0)),
@@ -43,7 +43,7 @@ class Compressor(compressor.Compressor):
         return unit.latency, unit.aligned, unit.size
 
     def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        m.submodules.plane = self._codes = plane = CodePlane(lanes=self.lanes)
+        m.submodules.plane = self._codes = plane = CodePlane(self.width)
         codes = plane.codes.payload
         wiring.connect(m, plane.beats, store.tags)
         m.d.comb += [
@@ -56,7 +56,7 @@ class Compressor(compressor.Compressor):
         return plane.begins
 
     def _statistics(self, m: Module, marks: Pipeline) -> Any:
-        statistics = BlockStatistics(lanes=self.lanes)
+        statistics = BlockStatistics(self.width)
         quantised = self._marks(m, LaneQuantiser.LATENCY, "quantised_")
         burst, gain = statistics.bursts.payload, statistics.gains.payload
         wiring.connect(m, self._codes.words, statistics.words)

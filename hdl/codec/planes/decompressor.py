@@ -29,7 +29,7 @@ class Decompressor(decompressor.Decompressor):
     WORD_LANES = CODE_WORD_GROUPS * GROUP_LANES
 
     def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:
-        p.stage(absent=Cat(p.last & (p.more_lanes < lane) for lane in range(self.lanes)))
+        p.stage(absent=Cat(p.last & (p.more_lanes < lane) for lane in range(self.width.lanes)))
         m.d.comb += [
             unit.codes.eq(buffer.data_codes),
             unit.data.eq(buffer.data),

@@ -3,13 +3,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import BURST_BYTES, GROUP_LANES, RAW_CODE
+from inceptionn.wire import BF16_LANES, BURST_BYTES, GROUP_LANES, RAW_CODE
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from .lane_dequantiser import LaneDequantiser
 from .lane_quantiser import Z_BITS
 from .plane_unit import CODE_BITS
@@ -22,35 +22,41 @@ class DequantisationUnit(wiring.Component):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes of a burst: 8 or 16.
+    width : :class:`Beat`
     """
 
     LATENCY = LaneDequantiser.LATENCY
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         super().__init__(
             {
                 "codes": In(CODE_BITS * self.width.groups),  #: The groups' codes, 4 bits each.
                 #: As of :class:`PlaneBuffer`: byte *j* is plane *j*, or a raw group's words.
                 "data": In(self.width.bits),
-                "absent": In(lanes),  #: Lanes that the block does not have.
-                "base": In(8),  #: E0.
+                "absent": In(width.lanes),  #: Lanes that the block does not have.
+                "base": In(8),  #: E0; of bf16 lanes E0 + 128.
                 "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i.
-                "impossible": Out(lanes),  #: Lanes that are absent and not zero.
+                "impossible": Out(width.lanes),  #: Lanes that are absent and not zero.
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for lane in range(self.lanes):
+        for lane in range(self.width.lanes):
             group, place = divmod(lane, GROUP_LANES)
             data = self.data.word_select(group, 8 * BURST_BYTES)
-            m.submodules[f"lane_{lane}"] = block = LaneDequantiser()
+            m.submodules[f"lane_{lane}"] = block = LaneDequantiser(half=self.width.half)
+            z = Cat(data[8 * plane + place] for plane in range(Z_BITS))
+            if self.width.half:
+                even, odd = (
+                    Cat(data[16 * plane + 2 * place + upper] for plane in range(BF16_LANES.planes))
+                    for upper in (0, 1)
+                )
+                z = Mux(self.base[-1], odd, z)
+                m.d.comb += block.even.eq(even)
             m.d.comb += [
-                block.z.eq(Cat(data[8 * plane + place] for plane in range(Z_BITS))),
+                block.z.eq(z),
                 block.word.eq(data.word_select(place, 32)),
                 block.is_raw.eq(self.codes.word_select(group, CODE_BITS) == RAW_CODE),
                 block.absent.eq(self.absent[lane]),

@@ -7,9 +7,9 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Out
 
-from inceptionn.wire import BURST_BYTES, GROUP_LANES
+from inceptionn.wire import BF16_LANES, BURST_BYTES, RAW_CODE
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
 from ...parts.pipeline import Pipeline
 from ..ring_window import RingWindow, pick
 from .lane_quantiser import Z_BITS
@@ -29,19 +29,20 @@ class PlaneBuffer(RingWindow):
 
     Parameters
     ----------
-    lanes : :class:`int`
-        8: beats of 32 bytes, one group. 16: 64 bytes, two groups.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        groups = Beat(lanes).groups
+    def __init__(self, width: Beat = BURST):
+        groups = width.groups
         codes = CODE_BITS * groups
+        self._most = BF16_LANES.code_bytes[RAW_CODE - 1] if width.half else Z_BITS
         outputs = {
-            #: Each group's data in 32 bytes. Those from its size to byte 14 are zero, the others arbitrary.
+            #: Each group's data in 32 bytes. Those from its size to byte 14 are zero, with bf16 to byte
+            #: 27; the others are arbitrary.
             "data": Out(8 * BURST_BYTES * groups),
             "data_codes": Out(codes),  #: Their codes, 4 bits per group.
         }
-        super().__init__(lanes, ("codes", codes), outputs)
+        super().__init__(width, ("codes", codes + width.half), outputs)
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
@@ -55,9 +56,12 @@ class PlaneBuffer(RingWindow):
         rotated = self.window_latency(self.width)
         p = Pipeline(m)
         p.until(1)
-        p.let(codes=codes)
+        groups = CODE_BITS * self.width.groups
+        p.let(codes=codes[:groups])
+        if self.width.half:
+            p.let(half=codes[-1])
         p.until(rotated - 2)
-        p.let(size=code_bytes(p.codes[:CODE_BITS]))
+        p.let(size=self._size(p, p.codes[:CODE_BITS]))
         p.stage(planes=self._planes(p.size))
         lower = self._pick_planes(
             m, amount, [choice[: 8 * BURST_BYTES] for choice in choices], p.planes, "lower"
@@ -67,27 +71,36 @@ class PlaneBuffer(RingWindow):
             m.d.comb += [self.data.eq(lower), self.data_codes.eq(p.codes)]
             return m
 
-        # The upper group begins after the lower one's 0 to 15 or 32 bytes. With 16 lanes the rotation's last
-        # digit has one bit; beside it there is place for the 32 bytes.
-        far = [choice[start : start + 8 * 47] for start in (0, 8 * BURST_BYTES) for choice in choices]
-        moved = pick(m, Cat(amount, p.size[-1]), far, "upper_far")
+        # The upper group begins after the lower one's 0 to 15 or 32 bytes, of bf16 lanes up to 28. With 16
+        # lanes the rotation's last digit has one bit; beside it there is place for the 16s and 32s.
+        step = BURST_BYTES // 2 if self.width.half else BURST_BYTES
+        far = [
+            choice[8 * start : 8 * (start + 47)]
+            for start in range(0, BURST_BYTES + 1, step)
+            for choice in choices
+        ]
+        moved = pick(m, Cat(amount, p.size[4:] if self.width.half else p.size[-1]), far, "upper_far")
         p.stage()
         p.let(lower=lower)
         moved = pick(m, p.size[2:4], [moved[32 * i : 32 * i + 8 * 35] for i in range(4)], "upper_near")
-        p.stage(planes=self._planes(code_bytes(p.codes[CODE_BITS:])))
+        p.stage(planes=self._planes(self._size(p, p.codes[CODE_BITS:])))
         near = [moved[8 * i : 8 * (i + BURST_BYTES)] for i in range(4)]
         upper = self._pick_planes(m, p.size[:2], near, p.planes, "upper")
         p.stage()
         m.d.comb += [self.data.eq(Cat(p.lower, upper)), self.data_codes.eq(p.codes)]
         return m
 
-    @staticmethod
-    def _planes(size: Value) -> Value:
-        """Return one bit per plane: a group of ``size`` bytes has it, or is raw."""
-        return Cat(size > plane for plane in range(Z_BITS))
+    def _size(self, p: Pipeline, code: Value) -> Value:
+        """Return the bytes of a group's data."""
+        return code_bytes(code, p.half if self.width.half else None)
 
-    @staticmethod
-    def _pick_planes(m: Module, select: Value, choices: Sequence[Value], planes: Value, name: str) -> Value:
+    def _planes(self, size: Value) -> Value:
+        """Return one bit per byte of planes: a group of ``size`` bytes has it, or is raw."""
+        return Cat(size > byte for byte in range(self._most))
+
+    def _pick_planes(
+        self, m: Module, select: Value, choices: Sequence[Value], planes: Value, name: str
+    ) -> Value:
         """Select as :func:`pick`, with the planes that the group lacks cleared."""
         chosen = Signal(len(choices[0]), name=f"{name}_chosen")
         with m.Switch(select):
@@ -97,5 +110,7 @@ class PlaneBuffer(RingWindow):
         kept = Signal.like(chosen, name=name, reset_less=True)
         for byte in range(len(chosen) // 8):
             value = chosen.word_select(byte, 8)
-            m.d.sync += kept.word_select(byte, 8).eq(Mux(planes[byte], value, 0) if byte < Z_BITS else value)
+            if byte < self._most:
+                value = Mux(planes[byte], value, 0)
+            m.d.sync += kept.word_select(byte, 8).eq(value)
         return kept

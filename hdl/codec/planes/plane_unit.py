@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Plane Unit: a lane quantiser per lane, and the bit planes of a group (wire format, section 9)."""
+"""Plane Unit: a lane quantiser per lane, and the bit planes of a group (wire format, sections 9 and 10)."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE
+from inceptionn.wire import BF16_LANES, BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE
 
-from ...parts.beat import Beat
+from ...parts.beat import BURST, Beat
+from ...parts.delay import delayed
 from ...parts.joining import join_parts
 from ...parts.pipeline import Pipeline
 from .lane_quantiser import Z_BITS, LaneQuantiser
@@ -21,11 +22,18 @@ _JOIN_STAGES = -(-BURST_BYTES.bit_length() // 2)
 """Base-4 digits of a group's size."""
 
 
-def code_bytes(code: Value) -> Value:
-    """Return the bytes of a group's data, 0..13, 15 or 32, from its code (6 bits)."""
+def code_bytes(code: Value, half: Value | None = None) -> Value:
+    """Return the bytes of a group's data from its code (6 bits): 0..13, 15 or 32.
+
+    With ``half``, a bit, those of bf16 lanes where it is set: 0, 2..28 or 32.
+    """
     raw, most = code.all(), code == _MOST_PLANES
     assert CODE_BYTES == (*range(_MOST_PLANES), Z_BITS, BURST_BYTES)
-    return Cat(Mux(raw, 0, code) | most, Const(0, 1), raw)
+    size = Cat(Mux(raw, 0, code) | most, Const(0, 1), raw)
+    if half is None:
+        return size
+    assert BF16_LANES.code_bytes == (*range(0, 2 * RAW_CODE, 2), BURST_BYTES)
+    return Mux(half, Cat(Const(0, 1), Mux(raw, 0, code), raw), size)
 
 
 class PlaneUnit(wiring.Component):
@@ -34,26 +42,30 @@ class PlaneUnit(wiring.Component):
     One burst per cycle, :attr:`latency` cycles (9 for 8 lanes, 12 for 16), no stall. ``gained`` and
     ``carries`` are ready earlier, :attr:`LaneQuantiser.LATENCY` cycles after the burst.
 
+    With ``width.half``, each burst may instead have two bf16 lanes in place of each fp32 lane. The quantiser
+    of the fp32 lane takes the odd one, in its upper half; a narrow quantiser beside it takes the even one and
+    makes zeros of fp32 lanes. Both types have the same latency, so bursts of both may follow one another.
+
     Parameters
     ----------
-    lanes : :class:`int`
-        Lanes per burst: 8, a group, or 16, two groups.
+    width : :class:`Beat`
     """
 
-    def __init__(self, *, lanes: int = GROUP_LANES):
-        self.lanes = lanes
-        self.width = Beat.of_groups(lanes)
+    def __init__(self, width: Beat = BURST):
+        self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
                 "burst": In(self.width.bits),  #: Lane 0 in the low bits.
-                "present": In(lanes),  #: One bit per lane; low after the end of a block.
-                "e0": In(8),  #: See :class:`LaneQuantiser`.
+                "present": In(width.lanes),  #: One bit per lane; low after the end of a block.
+                #: See :class:`LaneQuantiser`; of bf16 lanes, two for each bit of ``present``, E0 + 128.
+                "e0": In(8),
                 "codes": Out(CODE_BITS * self.width.groups),  #: The groups' codes, 4 bits each.
                 "size": Out(range(self.width.bytes + 1)),  #: Bytes of ``aligned``.
                 "aligned": Out(self.width.bits),  #: The groups' data, back to back, zero above.
                 "gained": Out(self.width.bits),  #: Per lane, see :class:`LaneQuantiser`.
-                "carries": Out(lanes),  #: Per lane, see :class:`LaneQuantiser`.
+                #: Per lane, see :class:`LaneQuantiser`; then per even bf16 lane.
+                "carries": Out(width.lanes << width.half),
             }
         )
 
@@ -64,23 +76,27 @@ class PlaneUnit(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        blocks = [LaneQuantiser() for _ in range(self.lanes)]
+        half, e0 = (self.e0[-1], self.e0[:-1]) if self.width.half else (Const(0, 1), self.e0)
+        blocks = [LaneQuantiser() for _ in range(self.width.lanes)]
         for i, block in enumerate(blocks):
             m.submodules[f"lane{i}"] = block
+            lane = self.burst.word_select(i, 8 * LANE_BYTES)
             m.d.comb += [
-                block.lane.eq(self.burst.word_select(i, 8 * LANE_BYTES)),
+                block.lane.eq(Cat(Mux(half, 0, lane[:16]), lane[16:]) if self.width.half else lane),
                 block.present.eq(self.present[i]),
-                block.e0.eq(self.e0),
+                block.e0.eq(e0),
                 self.gained.word_select(i, 8 * LANE_BYTES).eq(block.gained),
                 self.carries[i].eq(block.carry),
             ]
+        # The lower half of each lane, and whether it is a lane; both as of the quantisers' outputs.
+        halves = self._halves(m) if self.width.half else []
         if self.width.groups == 1:
-            p = self._group(m, blocks)
+            p = self._group(m, blocks, halves)
             m.d.comb += [self.codes.eq(p.code), self.size.eq(p.size), self.aligned.eq(p.vector)]
             return m
         lower, upper = (
-            self._group(m, blocks[at : at + GROUP_LANES], f"group{at // GROUP_LANES}_")
-            for at in range(0, self.lanes, GROUP_LANES)
+            self._group(m, blocks[at : at + GROUP_LANES], halves[at : at + GROUP_LANES], prefix)
+            for at, prefix in ((0, "group0_"), (GROUP_LANES, "group1_"))
         )
         joined, size = join_parts(
             m, "both_", (lower.vector, upper.vector), (lower.size, upper.size), _JOIN_STAGES
@@ -92,17 +108,42 @@ class PlaneUnit(wiring.Component):
         m.d.comb += [self.codes.eq(both.codes), self.size.eq(size), self.aligned.eq(joined)]
         return m
 
-    @staticmethod
-    def _group(m: Module, blocks: list[LaneQuantiser], prefix: str = "") -> Pipeline:
+    def _halves(self, m: Module) -> list[LaneQuantiser]:
+        """Add the quantisers of the even bf16 lanes."""
+        half, e0 = self.e0[-1], self.e0[:-1]
+        self._half = delayed(m, half, LaneQuantiser.LATENCY, name="half")
+        blocks = [LaneQuantiser(BF16_LANES) for _ in range(self.width.lanes)]
+        for i, block in enumerate(blocks):
+            m.submodules[f"half{i}"] = block
+            gained = self.gained.word_select(i, 8 * LANE_BYTES)
+            m.d.comb += [
+                block.lane.eq(self.burst.word_select(2 * i, 16)),
+                block.present.eq(half & self.present[i]),
+                block.e0.eq(e0),
+                self.carries[self.width.lanes + i].eq(block.carry),
+            ]
+            with m.If(self._half):
+                m.d.comb += gained[:16].eq(block.gained)
+        return blocks
+
+    def _group(
+        self, m: Module, blocks: list[LaneQuantiser], halves: list[LaneQuantiser], prefix: str = ""
+    ) -> Pipeline:
         """Return code, size and vector of a group, three stages after its quantised lanes."""
         p = Pipeline(m, prefix)
-        # Byte j is bit j of every lane's integer.
+        # Byte j is bit j of every lane's integer; with bf16 lanes, half of word j.
         planes = [Cat(block.z[plane] for block in blocks) for plane in range(Z_BITS)]
+        even = [Cat(block.z[plane] for block in halves) for plane in range(BF16_LANES.planes)]
+        used = [Cat(planes[plane], *even[plane : plane + 1]).any() for plane in range(Z_BITS)]
         p.let(planes=Cat(planes))
+        if self.width.half:
+            p.let(even=Cat(even), half=self._half)
 
         # Stage 1: which planes hold a bit. Stage 2: how many planes there are. Stage 3: the choice.
-        p.stage(used=Cat(plane.any() for plane in planes), raw=Cat(block.raw for block in blocks).any())
+        p.stage(used=Cat(used), raw=Cat(block.raw for block in (*blocks, *halves)).any())
         p.let(words=Cat(block.lossy for block in blocks))
+        if self.width.half:
+            p.let(even_words=Cat(Cat(block.lossy, Const(0, 16)) for block in halves))
         code = Signal(CODE_BITS, name=f"{prefix}code")
         with m.If(p.raw):
             m.d.comb += code.eq(RAW_CODE)
@@ -110,9 +151,14 @@ class PlaneUnit(wiring.Component):
             with m.Elif(p.used[plane]):
                 m.d.comb += code.eq(min(plane + 1, _MOST_PLANES))
         p.stage(code=code)
-        raw = p.raw
+        raw, words, vector = p.raw, p.words, p.planes
+        if self.width.half:
+            # The one or the other has zeros in the lower half of a lane.
+            words = words | p.even_words
+            pairs = zip(p.even, p.planes, strict=False)
+            vector = Mux(p.half, Cat(Cat(pair) for pair in pairs), vector)
         p.stage(
-            size=code_bytes(p.code),
-            vector=Mux(raw, p.words, p.planes),
+            size=code_bytes(p.code, p.half if self.width.half else None),
+            vector=Mux(raw, words, vector),
         )
         return p

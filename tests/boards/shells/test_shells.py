@@ -16,20 +16,20 @@ from inceptionn.boards.corundum.target import LINKS
 from inceptionn.boards.generate import load_board
 from inceptionn.boards.shell_parts import EnginePair, emit
 from inceptionn.boards.vc709.shell import Vc709Shell
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
-from inceptionn.wire import GROUP_LANES
+from inceptionn.sim.nic_verilog import emit_nic
 
 HERE = Path(__file__).parent
 
 
 @cache
-def engine(engines: int = 1, lanes: int = GROUP_LANES) -> str:
+def engine(shape: EngineShape, engines: int = 1) -> str:
     """Verilog of the engine pair."""
-    return runner.emit(Nic(engines=engines, lanes=lanes), ENGINE)
+    return emit_nic(shape.codec.name, shape.lanes, engines)
 
 
 def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, **parameters: Any) -> None:
@@ -37,9 +37,8 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     chosen = load_board(board)
     options = chosen.resolve(options)
     target = chosen.target(chosen, options)
-    lanes = options.lanes or GROUP_LANES
     if target.make is None:
-        shell = convert(EnginePair(engines=options.engines, lanes=lanes), "inceptionn_generic")
+        shell = convert(EnginePair(shape=options.shape, engines=options.engines), "inceptionn_generic")
     else:
         shell = emit(target.make(), target.module)
     # What wraps the shell is simulated with it; the VC709's clock is the bench's.
@@ -47,7 +46,7 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     source.write_text("\n".join([*(target.sources.values() if target.top else ()), shell]))
     top = target.top or (target.module if target.make else "inceptionn_generic")
     path = HERE / f"bench_{bench or board.replace('-', '_')}.py"
-    libraries = {ENGINE: engine(options.engines, lanes)}
+    libraries = {ENGINE: engine(options.shape, options.engines)}
     runner.run_bench(source, top, path, libraries=libraries, parameters=parameters)
 
 
@@ -92,7 +91,8 @@ def test_corundum(width: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("engines", "lanes"), [(1, 8), (2, 8), (1, 16)])
 def test_engine_instance_has_the_engines_ports(engines: int, lanes: int) -> None:
-    assert EnginePair(engines=engines, lanes=lanes).signature == Nic(engines=engines, lanes=lanes).signature
+    shape = EngineShape.of(lanes)
+    assert EnginePair(shape=shape, engines=engines).signature == Nic(shape, engines=engines).signature
 
 
 def test_refused() -> None:
@@ -123,6 +123,6 @@ def test_untagged_frames_at_line_rate(variant: str, tmp_path: Path) -> None:
     simulate(
         tmp_path, board, options, "line_rate",
         board=board, width=options.data_width, ratio=float(options.clock_ratio or 0),
-        pace=TransmitDecision.pace_of(Beat(load_board(board).resolve(options).lanes or GROUP_LANES)),
+        pace=TransmitDecision.pace_of(load_board(board).resolve(options).shape),
         links={str(width): link for width, link in LINKS.items()},
     )  # fmt: skip

@@ -54,8 +54,13 @@ class TB(TestBench):
         dut.i_valid.value = 0
 
     @staticmethod
-    async def after_an_edge(clock: Any, then: Coroutine[Any, Any, None]) -> None:
-        await RisingEdge(clock)
+    async def heard(reset_clock: Any, clock: Any) -> None:
+        """Wait until the side of ``clock`` has heard of a reset in the other clock."""
+        await RisingEdge(reset_clock)
+        await ClockCycles(clock, 4)
+
+    async def after_hearing(self, reset_clock: Any, clock: Any, then: Coroutine[Any, Any, None]) -> None:
+        await self.heard(reset_clock, clock)
         await then
 
     async def consume(self, count: int, probability: float) -> None:
@@ -161,7 +166,7 @@ async def a_reset_between_two_edges(dut, side):
         await Timer(period * 5 // 100, unit="ps")
         reset.value = 0
         tb.inside.clear()
-        await RisingEdge(dut.read_clk)
+        await tb.heard(getattr(dut, f"{side}_clk"), dut.read_clk)
         dut.o_ready.value = 1
         for _ in range(12 * slower // READ_PS):
             await RisingEdge(dut.read_clk)
@@ -175,7 +180,7 @@ async def a_reset_between_two_edges(dut, side):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def nothing_is_lost_after_a_short_reset(dut):
-    """What is accepted after the next edge arrives, also while the slower side has yet to see the reset."""
+    """What is accepted once a side has heard arrives, also while the other is still held."""
     tb = TB(dut)
     await tb.start()
     for side in ("write", "read") * 10:
@@ -191,8 +196,8 @@ async def nothing_is_lost_after_a_short_reset(dut):
         await Timer(period * 5 // 100, unit="ps")
         reset.value = 0
         tb.inside.clear()
-        both = [cocotb.start_soon(tb.after_an_edge(dut.write_clk, tb.produce(60, 1.0)))]
-        both += [cocotb.start_soon(tb.after_an_edge(dut.read_clk, tb.consume(60, 0.5)))]
+        both = [cocotb.start_soon(tb.after_hearing(clock, dut.write_clk, tb.produce(60, 1.0)))]
+        both += [cocotb.start_soon(tb.after_hearing(clock, dut.read_clk, tb.consume(60, 0.5)))]
         for end in both:
             await end
         assert not tb.inside

@@ -6,20 +6,20 @@ from __future__ import annotations
 import random
 
 import cocotb
-from compressor_blocks import BEAT_BYTES, WIDTH, Packing
+from bench_beat import BEAT
+from compressor_blocks import BEAT_BYTES, Packing
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit, block_vector
-from inceptionn.hdl.parts.beat import Beat
 
-LATENCY = AlignmentUnit.latency_of(Beat(WIDTH))
+LATENCY = AlignmentUnit.latency_of(BEAT)
 
 
 class TB(Lockstep):
     """Sends blocks as lists of vectors; every beat and ``done`` are due in a certain cycle."""
 
     def __init__(self, dut):
-        quiet, layouts = {"beats_valid": 0, "done": 0}, {"vectors_payload": block_vector(WIDTH)}
+        quiet, layouts = {"beats_valid": 0, "done": 0}, {"vectors_payload": block_vector(BEAT)}
         super().__init__(dut, pulses=("vectors_valid",), quiet=quiet, layouts=layouts)
         self.packing = Packing()
         self.beats = 0
@@ -40,7 +40,7 @@ class TB(Lockstep):
                 self.beats += bool(beat)
             payload = {"last": last, "size": size, "data": int.from_bytes(vector, "little")}
             await self.cycle(vectors_valid=1, vectors_payload=payload)
-        if not Beat(WIDTH).payload_overlaps:
+        if not BEAT.payload_overlaps:
             await self.gap()
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from compressor_blocks import (
     BEAT_BYTES,
     CODEC,
     DEFAULT,
+    TYPES,
     WIDTH,
     Group,
     Packing,
@@ -32,7 +34,6 @@ from inceptionn.hdl.codec.planes.block_statistics import burst_gain, coded_burst
 from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
 from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
 from inceptionn.hdl.codec.word_plane import plane_words
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import (
     CODE_WORD_BYTES,
@@ -45,10 +46,10 @@ from inceptionn.wire import (
 )
 
 PLANES = CODEC == "planes"
-LEAD = PlaneUnit.latency_of(Beat(WIDTH)) - LaneQuantiser.LATENCY if PLANES else 0
+LEAD = PlaneUnit.latency_of(BEAT) - LaneQuantiser.LATENCY if PLANES else 0
 """Cycles from what a burst's lanes gained to its vector."""
-LATENCY = LEAD + BlockStatistics.latency_of(Beat(WIDTH))
-PACKED = AlignmentUnit.latency_of(Beat(WIDTH))
+LATENCY = LEAD + BlockStatistics.latency_of(BEAT)
+PACKED = AlignmentUnit.latency_of(BEAT)
 
 
 class TB(Lockstep):
@@ -56,13 +57,13 @@ class TB(Lockstep):
 
     def __init__(self, dut):
         pulses = ("bursts_valid", "beats_valid", "done")
-        layouts = {"bursts_payload": compressed_burst(WIDTH)}
+        layouts = {"bursts_payload": compressed_burst(BEAT)}
         if PLANES:
             pulses += ("gains_valid", "words_valid")
             layouts = {
-                "bursts_payload": coded_burst(WIDTH),
-                "gains_payload": burst_gain(WIDTH),
-                "words_payload": plane_words(WIDTH),
+                "bursts_payload": coded_burst(BEAT),
+                "gains_payload": burst_gain(BEAT),
+                "words_payload": plane_words(BEAT),
             }
         super().__init__(dut, pulses=pulses, quiet={"reports_valid": 0}, layouts=layouts)
         self.packing = Packing()
@@ -112,7 +113,7 @@ class TB(Lockstep):
                 word = int.from_bytes(plane[start : start + CODE_WORD_BYTES], "little")
                 self._later[at + 1] |= {"words_valid": 1, "words_payload": {"last": last, "words": word}}
             await self.cycle(gains_valid=1, gains_payload={"last": last, **gain_of(group)})
-        if not Beat(WIDTH).payload_overlaps:
+        if not BEAT.payload_overlaps:
             await self.gap()
 
     async def finish(self) -> None:
@@ -125,9 +126,11 @@ def gain_of(group: Group) -> dict[str, int]:
     lanes, carries = 0, 0
     for lane, cleared in enumerate(group.cleared):
         gain = 0xFFFFFFFF - int(cleared)
-        carry = gain and random.getrandbits(1)
-        lanes |= gain - carry << 32 * lane
-        carries |= carry << lane
+        for place in range(lane, WIDTH * len(TYPES), WIDTH):
+            carry = gain and random.getrandbits(1)
+            gain -= carry
+            carries |= carry << place
+        lanes |= gain << 32 * lane
     return {"lanes": lanes, "carries": carries}
 
 

@@ -8,14 +8,14 @@ from collections import deque
 from typing import Any
 
 import cocotb
+from bench_beat import BEAT
 from block_reader import BlockReader
-from compressor_blocks import BEAT_BYTES, WIDTH, WORDS, Shape, beats_of
+from compressor_blocks import BEAT_BYTES, WORDS, Shape, beats_of
 
 from inceptionn.hdl.codec.block_store import block_shape
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-SHAPE = block_shape(WIDTH)
+SHAPE = block_shape(BEAT)
 SLACK = 40
 MOST = MAX_LANES // GROUP_LANES
 """Groups of the longest block."""
@@ -41,7 +41,7 @@ class TB(BlockReader):
         self._fill_up()
 
     def _fill_up(self) -> None:
-        blocks = SLACK if Beat(WIDTH).payload_overlaps else SLACK // 2
+        blocks = SLACK if BEAT.payload_overlaps else SLACK // 2
         self.credit = {"tags": SLACK, "data": SLACK, "shapes": blocks}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:

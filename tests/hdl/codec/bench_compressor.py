@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import cocotb
+from bench_beat import BEAT
 from block_reader import BlockReader
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (
@@ -15,6 +17,7 @@ from compressor_blocks import (
     CODEC,
     DEFAULT,
     LENGTHS,
+    TYPES,
     WIDTH,
     WORDS,
     Group,
@@ -27,10 +30,9 @@ from compressor_blocks import (
 from reports import Report
 
 from inceptionn.hdl.codec.compressor import CodecParameters, lane_burst
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
-from inceptionn.wire import GROUP_LANES, MAX_LANES, Parameters
+from inceptionn.wire import FP32_LANES, GROUP_LANES, MAX_LANES, LaneType, Parameters
 
 READY = {"paper": {8: 21, 16: 25}, "planes": {8: 19, 16: 23}}[CODEC][WIDTH]
 """Cycles from a block's last burst until it can be read, as the component promises."""
@@ -42,7 +44,7 @@ HOLD = 2
 
 def idle_cycles(groups: int, place: int) -> int:
     """Cycles after a block that its plane needs; with 8 lanes always one, with 16 only for tags."""
-    if not Beat(WIDTH).payload_overlaps:
+    if not BEAT.payload_overlaps:
         return 1
     if CODEC == "planes":
         return 0
@@ -53,7 +55,7 @@ class TB(BlockReader):
     """Sends blocks, reads or drops them at random, and checks beats and statistics."""
 
     def __init__(self, dut):
-        layouts = {"parameters": CodecParameters.as_shape(), "bursts_payload": lane_burst(WIDTH)}
+        layouts = {"parameters": CodecParameters.as_shape(), "bursts_payload": lane_burst(BEAT)}
         super().__init__(dut, pulses=("bursts_valid",), layouts=layouts)
         self.reports: deque[Report] = deque()
         self.params: Parameters | None = None
@@ -94,12 +96,17 @@ class TB(BlockReader):
         await self.tick(bursts_valid=1, bursts_payload=burst | where)
 
     async def send(
-        self, lanes: Bits, params: Parameters = DEFAULT, place: int | None = None, gaps: float = 0.0
+        self,
+        lanes: Bits,
+        params: Parameters = DEFAULT,
+        place: int | None = None,
+        gaps: float = 0.0,
+        kind: LaneType = FP32_LANES,
     ) -> None:
         """A block, and the idle cycle after it, where it needs one."""
         place = random.randrange(WORDS) if place is None else place
-        await self._setting(params)
-        groups = groups_of(lanes, params)
+        await self._setting(replace(params, e0=params.e0 + kind.shim_offset))
+        groups = groups_of(lanes, params, kind)
         plane = plane_of(groups)
         for index, group in enumerate(groups):
             while random.random() < gaps:
@@ -131,7 +138,8 @@ async def every_setting(dut):
     tb = await TB.started(dut)
     for params in [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(40))]:
         for _ in range(3):
-            await tb.send(some_lanes(random.randint(1, 40), params, random), params)
+            kind = random.choice(TYPES)
+            await tb.send(some_lanes(random.randint(1, 40), params, random, kind), params, kind=kind)
     await tb.finish()
 
 
@@ -140,7 +148,8 @@ async def every_length_and_place(dut):
     """Lengths that matter, each at a place of its own, and every place with the shortest."""
     tb = await TB.started(dut)
     for index, count in enumerate(LENGTHS):
-        await tb.send(some_lanes(count, DEFAULT, random), place=(5 * index) % WORDS)
+        kind = random.choice(TYPES)
+        await tb.send(some_lanes(count, DEFAULT, random, kind), place=(5 * index) % WORDS, kind=kind)
     for place in range(WORDS):
         for count in (1, 8, 9, 16, 17, 120, 128, 129, 256, 257):
             await tb.send(some_lanes(count, DEFAULT, random), place=place)
@@ -153,7 +162,8 @@ async def pauses_and_drops(dut, gaps, step, drop):
     tb = await TB.started(dut)
     tb.step_probability, tb.drop_probability = step, drop
     for _ in range(30):
-        await tb.send(some_lanes(some_length(random), DEFAULT, random), gaps=gaps)
+        kind = random.choice(TYPES)
+        await tb.send(some_lanes(some_length(random), DEFAULT, random, kind), gaps=gaps, kind=kind)
     await tb.finish()
     assert bool(tb.dropped) == (drop > 0)
 

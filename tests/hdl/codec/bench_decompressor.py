@@ -10,6 +10,7 @@ import random
 from collections import deque
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import Timer
 from decompressor_blocks import BEAT_BYTES, CODEC, WIDTH, Block, good, mixture
 from lockstep import Lockstep
@@ -17,11 +18,10 @@ from lockstep import Lockstep
 from inceptionn.hdl.codec.block_splitter import block_beat
 from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.codec.decompressor import decoded_burst
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import LANE_BYTES, parameters
 
 DEFAULT = parameters(10, "bounded")
-LATENCY = codec_of(CODEC).decompressor.latency_of(Beat(WIDTH))
+LATENCY = codec_of(CODEC).decompressor.latency_of(BEAT)
 
 
 def beats_of(block: Block) -> list[dict[str, int]]:
@@ -40,7 +40,7 @@ class TB(Lockstep):
     """Pushes blocks and takes bursts, each as often as it likes."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": block_beat(WIDTH), "bursts_payload": decoded_burst(WIDTH)}
+        layouts = {"beats_payload": block_beat(BEAT), "bursts_payload": decoded_burst(BEAT)}
         super().__init__(dut, pulses=("beats_valid", "bursts_ready"), layouts=layouts)
 
     async def run(self, blocks: list[Block], *, push: float = 1.0, take: float = 1.0) -> list[int]:

@@ -7,18 +7,19 @@ import random
 from dataclasses import dataclass
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder
 from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, plane_beat, position_bits
 from inceptionn.hdl.codec.planes.code_decoder import CodeDecoder
 from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import (
-    CODE_BYTES,
+    BF16_LANES,
     CODE_WORD_GROUPS,
+    FP32_LANES,
     GROUP_LANES,
     LANE_BYTES,
     MAX_LANES,
@@ -26,7 +27,7 @@ from inceptionn.wire import (
     TAG_BYTES,
 )
 
-WIDTH = bench_parameters().get("lanes", GROUP_LANES)
+WIDTH = BEAT.lanes
 """Lanes of a word of marks: tags or codes of one group, or two."""
 PLANES = bench_parameters().get("codec") == "planes"
 DECODER = CodeDecoder if PLANES else TagDecoder
@@ -35,16 +36,17 @@ BEAT_BITS = 8 * LANE_BYTES * WIDTH
 MARK_BITS = BEAT_BITS // WORDS
 ONE_GROUP = (1 << MARK_BITS * GROUP_LANES // WIDTH) - 1
 """The marks of a word's first group."""
-BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(WIDTH), group_layout(WIDTH, DECODER.MARKS, MARK_BITS)
-BEAT_LAYOUT = plane_beat(WIDTH)
-POSITIONS = 1 << position_bits(WIDTH)
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(BEAT), group_layout(BEAT, DECODER.MARKS, MARK_BITS + BEAT.half)
+BEAT_LAYOUT = plane_beat(BEAT)
+POSITIONS = 1 << position_bits(BEAT)
 CYCLE_LIMIT = 100_000
 
 
-def size_of(word: int) -> int:
-    """Bytes of the data that a word of marks announces."""
+def size_of(word: int, half: bool) -> int:
+    """Bytes of the data that a word of marks announces, with ``half`` of bf16 lanes."""
     if PLANES:
-        return sum(CODE_BYTES[word >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS))
+        sizes = (BF16_LANES if half else FP32_LANES).code_bytes
+        return sum(sizes[word >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS))
     return sum(TAG_BYTES[word >> at & 3] for at in range(0, MARK_BITS, 2))
 
 
@@ -118,12 +120,13 @@ class Plane:
         """Fields of every group that are not arbitrary."""
         groups = []
         position = self.origin
+        half = BEAT.half and self.base >= BF16_LANES.shim_offset
         for index, word in enumerate(self.words):
             last = index == len(self.words) - 1
             marks = word & ONE_GROUP if last and self.alone else word
-            end = (position + size_of(marks)) % POSITIONS
+            end = (position + size_of(marks, half)) % POSITIONS
             group = {
-                DECODER.MARKS: word if PLANES else marks,
+                DECODER.MARKS: word | half << MARK_BITS if PLANES else marks,
                 "start": position,
                 "end": end,
                 "last": last,
@@ -217,5 +220,5 @@ async def one_group_per_cycle(dut):
         await tb.reset()
         latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
         tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
-        assert latency == DECODER.latency_of(Beat(WIDTH))
+        assert latency == DECODER.latency_of(BEAT)
         assert cycles == latency + sum(counts)

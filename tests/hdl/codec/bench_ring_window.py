@@ -7,6 +7,7 @@ import random
 from collections import deque
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
@@ -14,21 +15,29 @@ from inceptionn.hdl.codec.plane_decoder import BEAT_BITS, position_bits
 from inceptionn.hdl.codec.planes.plane_buffer import PlaneBuffer
 from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
 from inceptionn.hdl.codec.ring_window import group_request
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE, TAG_BYTES
+from inceptionn.wire import (
+    BF16_LANES,
+    BURST_BYTES,
+    FP32_LANES,
+    GROUP_LANES,
+    RAW_CODE,
+    TAG_BYTES,
+    LaneType,
+)
 
-WIDTH = bench_parameters().get("lanes", 8)
+WIDTH = BEAT.lanes
 """Lanes of a beat."""
-BEAT_BYTES = WIDTH * LANE_BYTES
-POSITIONS = 1 << position_bits(WIDTH)
+BEAT_BYTES = BEAT.bytes
+POSITIONS = 1 << position_bits(BEAT)
 PLANES = bench_parameters().get("codec") == "planes"
 BUFFER = PlaneBuffer if PLANES else BurstBuffer
-LATENCY = BUFFER.latency_of(Beat(WIDTH))
-MARKS, MARK_BITS = ("codes", CODE_BITS * WIDTH // GROUP_LANES) if PLANES else ("tags", 2 * WIDTH)
-"""What tells the sizes: a code per group, or a tag per lane."""
-REQUEST = group_request(WIDTH, MARKS, MARK_BITS)
+LATENCY = BUFFER.latency_of(BEAT)
+CODES_BITS = CODE_BITS * WIDTH // GROUP_LANES
+MARKS, MARK_BITS = ("codes", CODES_BITS + BEAT.half) if PLANES else ("tags", 2 * WIDTH)
+"""What tells the sizes: a code per group and the type of the lanes, or a tag per lane."""
+REQUEST = group_request(BEAT, MARKS, MARK_BITS)
 
 
 class TB(TestBench):
@@ -80,13 +89,13 @@ class TB(TestBench):
 
     def check(self, marks: int, data: bytes) -> None:
         beside, name = (self.dut.data_codes, "data") if PLANES else (self.dut.vector_tags, "vectors")
-        assert int(beside.value) == marks
+        assert int(beside.value) == (marks % (1 << CODES_BITS) if PLANES else marks)
         found = int(getattr(self.dut, name).value).to_bytes(BEAT_BYTES, "little")
         sizes, at = sizes_of(marks), 0
         for part, size in enumerate(sizes):
             expected = data[at : at + size]
             if PLANES and size < BURST_BYTES:  # the planes that the group lacks are zero
-                expected = expected.ljust(CODE_BYTES[RAW_CODE - 1], b"\0")
+                expected = expected.ljust(kind_of(marks).code_bytes[RAW_CODE - 1], b"\0")
             start = part * BEAT_BYTES // len(sizes)
             came = found[start : start + len(expected)]
             assert came == expected, f"part {part} of {MARKS} {marks:#06x}: {came.hex()}"
@@ -94,10 +103,15 @@ class TB(TestBench):
         self.checked += 1
 
 
+def kind_of(marks: int) -> LaneType:
+    """The type of the lanes of a group."""
+    return BF16_LANES if PLANES and marks >> CODES_BITS else FP32_LANES
+
+
 def sizes_of(marks: int) -> list[int]:
     """Bytes of each group, or of each lane."""
     if PLANES:
-        return [CODE_BYTES[marks >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS)]
+        return [kind_of(marks).code_bytes[marks >> at & RAW_CODE] for at in range(0, CODES_BITS, CODE_BITS)]
     return [TAG_BYTES[marks >> at & 3] for at in range(0, MARK_BITS, 2)]
 
 

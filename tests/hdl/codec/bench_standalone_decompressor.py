@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from decompressor_blocks import (
@@ -19,6 +20,7 @@ from decompressor_blocks import (
     WIDTH,
     WORD_LANES,
     Block,
+    any_base,
     good,
     lengths,
     mixture,
@@ -27,7 +29,6 @@ from decompressor_blocks import (
 )
 
 from inceptionn.hdl.codec.codecs import codec_of
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import (
@@ -42,7 +43,7 @@ from inceptionn.wire import (
 )
 
 DEFAULT = parameters(10, "bounded")
-LATENCY = codec_of(CODEC).decompressor.latency_of(Beat(WIDTH))
+LATENCY = codec_of(CODEC).decompressor.latency_of(BEAT)
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
 DATA_LATENCY = LATENCY - 2
 """The same from the first beat with data, after two beats of tags and more."""
@@ -159,7 +160,7 @@ async def every_size(dut):
     if CODEC == "planes":
         codes = [code for pair in itertools.product(range(CODES), repeat=2) for code in pair]
         await tb.run(
-            of_codes(codes[at : at + 256], 8 * 256 - absent, DEFAULT.e0, random)
+            of_codes(codes[at : at + 256], 8 * 256 - absent, any_base(DEFAULT.e0), random)
             for at in (0, 256)
             for absent in range(GROUP_LANES)
         )
@@ -238,7 +239,7 @@ def barely(count: int, params: Parameters) -> Block:
     if CODEC == "planes":
         codes = [RAW_CODE] * -(-count // GROUP_LANES)
         codes[5::24] = [0] * len(codes[5::24])
-        return of_codes(codes, count, params.e0, random)
+        return of_codes(codes, count, any_base(params.e0), random)
     saved = 2 * -(-count // GROUP_LANES) + 12
     tags = np.full(count, Tag.RAW, np.uint8)
     tags[:: max(1, count // (saved // 2 + 1))][: saved // 2] = Tag.BITS16
@@ -260,7 +261,8 @@ async def throughput(dut, count):
         elif CODEC == "planes":
             groups = -(-count // GROUP_LANES)
             blocks = [
-                of_codes(random.choices(mix, k=groups), count, DEFAULT.e0, random) for _ in range(number)
+                of_codes(random.choices(mix, k=groups), count, any_base(DEFAULT.e0), random)
+                for _ in range(number)
             ]
         else:
             blocks = [

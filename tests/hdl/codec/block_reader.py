@@ -7,21 +7,21 @@ import random
 from collections import deque
 from typing import Any
 
-from compressor_blocks import WIDTH, Shape, beats_of
+from bench_beat import BEAT
+from compressor_blocks import Shape, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore, block_shape
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import TAG_WORD_BYTES
 
-LATENCY = BlockStore.latency_of(Beat(WIDTH))
+LATENCY = BlockStore.latency_of(BEAT)
 
 
 class BlockReader(Lockstep):
     """A :class:`Lockstep` that knows which blocks must come to ``blocks``, and reads them at random."""
 
     def __init__(self, dut, pulses: tuple[str, ...], layouts: dict[str, Any]):
-        layouts = {"blocks_shape": block_shape(WIDTH), **layouts}
+        layouts = {"blocks_shape": block_shape(BEAT), **layouts}
         super().__init__(dut, pulses=(*pulses, "blocks_step", "blocks_drop"), layouts=layouts)
         self.blocks: deque[tuple[dict[str, int], list[int]]] = deque()
         """Shape and beats of every block not yet read."""

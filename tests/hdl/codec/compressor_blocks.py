@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from bench_beat import BEAT
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import EDGE_MANTISSAS, KINDS
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
+    BF16_LANES,
     CODE_WORD_BYTES,
     CODE_WORD_GROUPS,
+    FP32_LANES,
     GROUP_LANES,
     LANE_BYTES,
     MAX_K,
@@ -25,15 +28,18 @@ from inceptionn.wire import (
     STREAM_LANES,
     TAG_BYTES,
     TAG_WORD_BYTES,
+    LaneType,
     Parameters,
     parameters,
 )
 
-WIDTH = bench_parameters().get("lanes", GROUP_LANES)
+WIDTH = BEAT.lanes
 """Lanes of a beat of the bench's component: 8 or 16."""
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the codec of the bench's component."""
-BEAT_BYTES = WIDTH * LANE_BYTES
+TYPES = (FP32_LANES, BF16_LANES) if BEAT.half else (FP32_LANES,)
+"""Types of lanes that it takes."""
+BEAT_BYTES = BEAT.bytes
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
 """Tag words in a beat."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
@@ -93,8 +99,8 @@ def word_of(values: np.ndarray | list[int], width: int) -> int:
 class Group:
     """A burst of one group, or two, and what the unit makes of it.
 
-    ``tags`` are tag words, or codes. ``cleared`` is what the lossy lanes lack; with planes a number that is
-    the same modulo 65535.
+    ``lanes`` has an fp32 lane in each word, or two bf16 lanes. ``tags`` are tag words, or codes. ``cleared``
+    is what the lossy lanes lack; with planes a number that is the same modulo 65535.
     """
 
     lanes: Bits
@@ -102,6 +108,7 @@ class Group:
     tags: int
     data: bytes
     cleared: Bits
+    kind: LaneType = FP32_LANES
 
     @property
     def burst(self) -> int:
@@ -132,10 +139,10 @@ def plane_of(groups: list[Group]) -> bytes:
     return bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2], strict=True))
 
 
-def block_of(lanes: Bits, params: Parameters) -> bytes:
+def block_of(lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> bytes:
     """The golden model's block."""
     if CODEC == "planes":
-        return planes.pack_block(planes.compress_lanes(lanes, params.e0))
+        return planes.pack_block(planes.compress_lanes(words_of(lanes, kind), params.e0, kind), kind)
     return codec.pack_block(*codec.compress_lanes(lanes, params))
 
 
@@ -146,10 +153,20 @@ def aligned(tags: np.ndarray, vectors: Bits) -> bytes:
     )
 
 
-def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
-    """A block's lanes as bursts; absent lanes of the last carry noise."""
+def packed(lanes: Bits, kind: LaneType) -> Bits:
+    """fp32 values as words of lanes: as they are, or as pairs of bf16, their upper halves."""
+    return lanes if kind is FP32_LANES else (lanes >> 16).astype("<u2").view("<u4").astype(np.uint32)
+
+
+def words_of(lanes: Bits, kind: LaneType) -> np.ndarray:
+    """The lanes themselves of words of lanes."""
+    return lanes.astype("<u4").view(f"<u{kind.bytes}")
+
+
+def groups_of(lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> list[Group]:
+    """A block's words of lanes as bursts; absent lanes of the last carry noise."""
     if CODEC == "planes":
-        return list(_plane_groups(lanes, params.e0))
+        return list(_plane_groups(lanes, params.e0, kind))
     tags, vectors = codec.compress_lanes(lanes, params)
     lossy, impossible = codec.decompress_lanes(tags, vectors, params.b)
     assert not impossible.any()
@@ -171,14 +188,17 @@ def groups_of(lanes: Bits, params: Parameters) -> list[Group]:
     return groups
 
 
-def _plane_groups(lanes: Bits, e0: int) -> Iterator[Group]:
+def _plane_groups(lanes: Bits, e0: int, kind: LaneType) -> Iterator[Group]:
     """:func:`groups_of` for the codec planes: each burst as a block of its own gives its codes and data."""
-    quantised = planes.compress_lanes(lanes, e0)
-    lost = (lanes.astype(np.int64) - quantised.bits) % 0xFFFFFFFF
+    quantised = planes.compress_lanes(words_of(lanes, kind), e0, kind)
+    lost = (lanes.astype(np.int64) - quantised.bits.view("<u4")) % 0xFFFFFFFF
+    each = LANE_BYTES // kind.bytes
     for at in range(0, len(lanes), WIDTH):
-        here = slice(at, at + WIDTH)
+        here, own = slice(at, at + WIDTH), slice(each * at, each * (at + WIDTH))
         count = len(lanes[here])
-        block = planes.pack_block(planes.Lanes(quantised.z[here], quantised.raw[here], quantised.bits[here]))
+        block = planes.pack_block(
+            planes.Lanes(quantised.z[own], quantised.raw[own], quantised.bits[own]), kind
+        )
         noise = np.array([random.getrandbits(32) for _ in range(WIDTH - count)], np.uint32)
         yield Group(
             np.concatenate([lanes[here], noise]),
@@ -186,6 +206,7 @@ def _plane_groups(lanes: Bits, e0: int) -> Iterator[Group]:
             block[0],
             block[CODE_WORD_BYTES:],
             np.concatenate([lost[here], np.zeros(WIDTH - count, np.int64)]).astype(np.uint32),
+            kind,
         )
 
 
@@ -249,7 +270,8 @@ def some_length(source: random.Random) -> int:
     return source.choice([source.randint(1, 24), source.randint(1, 64), source.randint(100, 300), 362])
 
 
-def some_lanes(count: int, params: Parameters, source: random.Random) -> Bits:
-    """``count`` lanes of any kind."""
-    kind = source.choice([*KINDS, "near"])
-    return lanes_near(count, params, source) if kind == "near" else KINDS[kind](count, source)
+def some_lanes(count: int, params: Parameters, source: random.Random, kind: LaneType = FP32_LANES) -> Bits:
+    """``count`` words of lanes with any values."""
+    values, number = source.choice([*KINDS, "near"]), count * LANE_BYTES // kind.bytes
+    lanes = lanes_near(number, params, source) if values == "near" else KINDS[values](number, source)
+    return packed(lanes, kind)

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from inceptionn.hdl.codec.compressor import StandaloneCompressor
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
 from inceptionn.sim.verilated import Pause, VerilatedModule
@@ -50,7 +51,7 @@ def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.Monk
     blocks = load("compressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(StandaloneCompressor(lanes=lanes, codec=codec), MODULE))
+    verilog.write_text(emit(StandaloneCompressor(EngineShape.of(lanes, codec)), MODULE))
     mixes = [(idle, back_pressure) for idle in PAUSES for back_pressure in PAUSES]
     more = 2 * len(mixes) - len(blocks.ALL_PARAMETERS)
     settings = [*blocks.ALL_PARAMETERS, *(blocks.any_parameters(source) for _ in range(more))]

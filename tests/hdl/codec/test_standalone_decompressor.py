@@ -15,6 +15,7 @@ import pytest
 
 from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.codec.decompressor import StandaloneDecompressor
+from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
@@ -46,7 +47,7 @@ def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: 
     blocks = load("decompressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
-    verilog.write_text(emit(StandaloneDecompressor(codec=codec, lanes=lanes), MODULE))
+    verilog.write_text(emit(StandaloneDecompressor(EngineShape.of(lanes, codec)), MODULE))
     interface = replace(INTERFACES[MODULE], data_bytes=LANE_BYTES * lanes)
     with VerilatedModule(verilog, MODULE, seed=seed + 1, interface=interface) as decompressor:
         for idle in PAUSES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FrameCounters against sums in Python: parameters ``direction`` and ``codec``."""
+"""cocotb bench of FrameCounters against sums in Python: parameters ``direction``, ``codec``, ``half``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, frame_report
 from inceptionn.hdl.control.registers import (
     COUNTER_SLOTS,
+    SLOT_BF16,
     SLOT_BYTES_IN,
     SLOT_BYTES_OUT,
     SLOT_FRAMES_IN,
@@ -30,7 +31,8 @@ from inceptionn.wire import Verdict
 
 DIRECTION = bench_parameters()["direction"]
 CODEC = codec_of(bench_parameters().get("codec", "paper"))
-SLOTS = sorted(counter_slots(DIRECTION, CODEC.name))
+HALF = bench_parameters().get("half", False)
+SLOTS = sorted(counter_slots(DIRECTION, CODEC.name, HALF))
 MANY = slot_count(DIRECTION, CODEC.name) > COUNTER_SLOTS
 SETTLE = 112 if MANY else 64
 """Cycles after which an event is in its counter."""
@@ -53,6 +55,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
         "bytes_out": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
         "counts": tuple(source.choice((0, MAX_COUNT, source.randint(0, MAX_COUNT))) for _ in CLASSES),
         "lanes": source.choice((0, MAX_LANES, source.getrandbits(12))),
+        "half": source.randrange(2),
         "frame_in": source.randrange(2),
         "frame_out": source.randrange(2),
     }
@@ -60,7 +63,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
 
 def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
     """The most that a cycle can bring, always to the same counters."""
-    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES}
+    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES, "half": int(HALF)}
     sizes["counts"] = (MAX_COUNT,) * len(CLASSES)
     return {"reports_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
 
@@ -98,8 +101,9 @@ class TB(TestBench):
             or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
         names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.spec.counts_lanes else ("lanes",)))
+        names += ("half",) * HALF
         report = {name: events[name] for name in names} | {"counts": list(events["counts"])}
-        dut.reports_payload.value = frame_report(CODEC.name).const(report).as_bits()
+        dut.reports_payload.value = frame_report(CODEC.name, HALF).const(report).as_bits()
         for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
         dut.clear.value = clear
@@ -115,10 +119,14 @@ class TB(TestBench):
             if events["verdict"] in VERDICTS[DIRECTION]:
                 amounts[events["verdict"]] = 1
             amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}
+            half = HALF and events["half"]
+            if HALF:
+                amounts[SLOT_BF16] = half
             if DIRECTION == "tx":
                 amounts |= {class_slot(i, CODEC.name): events["counts"][i] for i in CLASSES}
                 if not CODEC.spec.counts_lanes:
-                    amounts[SLOT_LANES] = events["lanes"]
+                    amounts[SLOT_LANES] = 0 if half else events["lanes"]
+                    amounts[SLOT_BF16 + 1] = 2 * half * events["lanes"]
         self.sums.update(amounts)
         if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:
             # Sampled at the edge that ends the cycle in which the data are there.

@@ -7,6 +7,7 @@ import random
 from itertools import repeat
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import ClockCycles
 from engine_bench import (
     ANY_LENGTH,
@@ -34,7 +35,6 @@ from engine_traffic import (
 )
 
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -42,7 +42,7 @@ from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, Verdict
 
-PACE = TransmitDecision.pace_of(Beat(LANES))
+PACE = TransmitDecision.pace_of(BEAT)
 LATENCY = 48 if LANES == 8 else 56
 """Most cycles from first beat to first beat, beyond the frame's beats."""
 

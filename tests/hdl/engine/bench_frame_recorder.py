@@ -7,7 +7,8 @@ import random
 from collections import defaultdict
 
 import cocotb
-from engine_bench import BEAT_BYTES, LANES, Stimulus, beats
+from bench_beat import BEAT
+from engine_bench import BEAT_BYTES, Stimulus, beats
 from engine_traffic import replay, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -16,14 +17,13 @@ from inceptionn.hdl.engine.frame_recorder import FrameRecord, FrameRecorder
 from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_frame
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import udp
 from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import MAX_TRANSMIT_FRAME
 
-LATENCY = FrameRecorder.latency_of(Beat(LANES))
-PARSER_LATENCY = HeaderParser.latency_of(Beat(LANES))
+LATENCY = FrameRecorder.latency_of(BEAT)
+PARSER_LATENCY = HeaderParser.latency_of(BEAT)
 WHOLE = MAX_TRANSMIT_FRAME // BEAT_BYTES
 """Beats of a piece."""
 HEADER = ParsedHeader.as_shape()
@@ -36,7 +36,7 @@ class TB(Lockstep):
     def __init__(self, dut):
         layouts = {
             "beats_payload": frame_beat(BEAT_BYTES),
-            "headers_payload": parsed_frame(LANES),
+            "headers_payload": parsed_frame(BEAT),
             "records_payload": RECORD,
         }
         pulses = ("beats_valid", "headers_valid")
@@ -80,7 +80,7 @@ class TB(Lockstep):
                 last = index == stimulus.beats - 1
                 beat = {"last": int(last), "count": len(data)} | ({"bad": int(stimulus.bad)} if last else {})
                 plan[end] |= {"beats_valid": 1, "beats_payload": beat}
-                if index == min(Beat(LANES).parsed_beat, stimulus.beats - 1):
+                if index == min(BEAT.parsed_beat, stimulus.beats - 1):
                     plan[end + PARSER_LATENCY] |= {"headers_valid": 1, "headers_payload": {"header": header}}
                 if last or index % WHOLE == WHOLE - 1:
                     record = self._record(stimulus, header) if last else {"partial": 1, "beats": WHOLE}

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import deque
 
 import cocotb
+from bench_beat import BEAT
 from receive_bench import QUEUE_LATENCY, ReceiveBench
-from receive_frames import LANES
 
 from inceptionn.hdl.engine.payload_merge import PayloadMerge
-from inceptionn.hdl.parts.beat import Beat
 
 WAITING_TAILS = 2
 """Most tails that may wait with 16 lanes."""
@@ -40,7 +39,7 @@ class TB(ReceiveBench):
             return True
         if self.tails_with_last_parts:
             return self.restored[0] == self.frames_taken and bool(self.lasts[1])
-        if Beat(LANES).payload_overlaps:
+        if BEAT.payload_overlaps:
             return self.tails_waiting < WAITING_TAILS
         return self.restored[0] <= self.frames_taken
 

@@ -7,6 +7,7 @@ import random
 from collections import deque
 
 import cocotb
+from bench_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.engine.raw_ring import RawRing
@@ -14,7 +15,7 @@ from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import bench_parameters
 
 DEPTH = bench_parameters()["depth"]
-BITS = 32 * bench_parameters().get("lanes", 8)
+BITS = BEAT.bits
 
 
 class TB(Lockstep):

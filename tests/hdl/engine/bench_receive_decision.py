@@ -10,7 +10,8 @@ import random
 from collections import defaultdict
 
 import cocotb
-from engine_bench import BEAT_BYTES, LANES, Stimulus, beats, bits
+from bench_beat import BEAT
+from engine_bench import BEAT_BYTES, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -18,7 +19,6 @@ from parsed_headers import fields, objection
 from inceptionn.hdl.engine.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import ParsedHeader
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import receive
 from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -28,7 +28,7 @@ from inceptionn.sim.traffic import wire_frames
 from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
 
 LATENCY = ReceiveDecision.LATENCY
-PARSED = Beat(LANES).parsed_beat
+PARSED = BEAT.parsed_beat
 TO_FRONT = 3
 """Cycles from a beat to the realigner's ``front``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset

@@ -10,13 +10,13 @@ from collections import deque
 from typing import Any
 
 import cocotb
+from bench_beat import BEAT
 from receive_bench import ReceiveBench
-from receive_frames import BEAT_BYTES, LANES, Frame, FramePart, beats
+from receive_frames import BEAT_BYTES, Frame, FramePart, beats
 
 from inceptionn.hdl.engine.receive_layout import frame_account
-from inceptionn.hdl.parts.beat import Beat
 
-FrameAccount = frame_account(LANES)
+FrameAccount = frame_account(BEAT)
 
 
 def account_of(frame: Frame) -> dict[str, int]:
@@ -56,7 +56,7 @@ class TB(ReceiveBench):
             if last and frame.order["restore"]:
                 tail = int(frame.bad or frame.short)
                 part_seen = self.begun and self.frames[len(self.begun) - 1] is frame
-                assert Beat(LANES).payload_overlaps or part_seen, "tail before part"
+                assert BEAT.payload_overlaps or part_seen, "tail before part"
         assert bool(self.read("tails_valid")) == (tail is not None), f"cycle {self.now}: {tail=}"
         if tail is not None:
             assert self.read("tails_payload") == tail
@@ -104,3 +104,8 @@ async def no_gap_between_frames(dut):
 @cocotb.test()
 async def latency(dut):
     await (await TB.started(dut)).latency()
+
+
+@cocotb.test()
+async def reset_in_mid_run(dut):
+    await (await TB.started(dut)).reset_in_mid_run()

@@ -11,20 +11,20 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import Timer
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore, block_shape
 from inceptionn.hdl.engine.transmit_settling import frame_order
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import CODECS, SHIM_BYTES, SHIM_MAGIC
 
 DEPTH = bench_parameters()["ring_depth"]
-LANES = bench_parameters().get("lanes", 8)
+LANES = BEAT.lanes
 BURST_BYTES = 4 * LANES
-ORDER = frame_order(LANES)
+ORDER = frame_order(BEAT)
 
 
 def cut(data: bytes) -> list[bytes]:
@@ -90,7 +90,7 @@ class Store:
     def __init__(self, frames: list[Frame]):
         self.blocks = deque((f.block_beats, f) for f in frames if f.block)
         self.place = 0
-        self.late: deque[int] = deque([0] * BlockStore.latency_of(Beat(LANES)))
+        self.late: deque[int] = deque([0] * BlockStore.latency_of(BEAT))
 
     def last(self) -> bool:
         return self.place == len(self.blocks[0][0]) - 1
@@ -122,7 +122,7 @@ class TB(Lockstep):
     """The ring, the store, the queue of orders and the sink around the assembler."""
 
     def __init__(self, dut):
-        super().__init__(dut, layouts={"blocks_shape": block_shape(LANES)})
+        super().__init__(dut, layouts={"blocks_shape": block_shape(BEAT)})
         self.began = self.ended = 0
 
     async def start(self) -> None:
@@ -238,7 +238,7 @@ def mixture(number: int) -> list[Frame]:
             frames.append(Frame.passing(size))
         elif draw < 0.4:
             # With 8 lanes a frame with a block has two beats or more.
-            frames.append(Frame.passing(size + (0 if Beat(LANES).payload_overlaps else 60), drop=True))
+            frames.append(Frame.passing(size + (0 if BEAT.payload_overlaps else 60), drop=True))
         elif draw < 0.5:
             frames += [
                 Frame.passing(BURST_BYTES * random.randint(1, 20), end=False)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from cocotb.triggers import Timer
-from engine_bench import BEAT_BYTES, LANES, Stimulus, beats
+from engine_bench import BEAT_BYTES, Stimulus, beats
 from engine_traffic import replay, sent_checksum_edges, with_configs, with_field
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -24,7 +25,6 @@ from inceptionn.hdl.engine.frame_recorder import FrameRecord
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.engine.transmit_settling import frame_order
 from inceptionn.hdl.frame.flow_table import FlowKey
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import FlowTable, Result, codec, transmit
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -34,7 +34,7 @@ from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, PROTOCOL_TCP, Verdict
 
 RECORD = FrameRecord.as_shape()
-ORDER = frame_order(LANES)
+ORDER = frame_order(BEAT)
 SLACK = 8
 """Records that may follow when ``room`` has fallen."""
 JUDGING = 4
@@ -272,7 +272,7 @@ async def pace_and_latency(dut):
     tb = await TB.started(dut)
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),
-        (tcp(b"", tos=0), TransmitDecision.pace_of(Beat(LANES))),
+        (tcp(b"", tos=0), TransmitDecision.pace_of(BEAT)),
     ):
         await tb.run([Stimulus(frame)] * 60)
         steps = [b - a for a, b in zip(tb.orders_at, tb.orders_at[1:], strict=False)]

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
-from cocotb.triggers import Timer
+import cocotb
+from cocotb.triggers import FallingEdge, Timer
 from lockstep import Lockstep
 from receive_frames import (
     BEAT_BYTES,
@@ -165,6 +166,17 @@ class ReceiveBench(Lockstep):
             total = sum(beats(len(frame.leaves[0])) for frame in frames)
             cycles = self.ended[-1] - self.begun[0] + 1
             assert cycles == total, f"{total} beats took {cycles} cycles"
+
+    async def reset_in_mid_run(self) -> None:
+        """Nothing of the frames inside is left, wherever they were."""
+        for cycles in (*range(1, 30), 100):
+            running = cocotb.start_soon(self.run(mixture(20)))
+            for _ in range(cycles):
+                await FallingEdge(self.dut.aclk)
+            running.cancel()
+            await self.reset()
+            self._came.clear()
+            await self.run(mixture(3))
 
     async def latency(self) -> None:
         """Of an idle component."""

@@ -10,17 +10,18 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
+from bench_beat import BEAT
+
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
 from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst, wire_beat
-from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict
+from inceptionn.wire import SHIM_BYTES, Verdict
 
-LANES = bench_parameters().get("lanes", 8)
+LANES = BEAT.lanes
 """fp32 lanes of the component's beats."""
-BEAT_BYTES = LANE_BYTES * LANES
-FramePart = frame_part(LANES)
-RestoredBurst = restored_burst(LANES)
-WireBeat = wire_beat(LANES)
+BEAT_BYTES = BEAT.bytes
+FramePart = frame_part(BEAT)
+RestoredBurst = restored_burst(BEAT)
+WireBeat = wire_beat(BEAT)
 OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
 
 
@@ -177,6 +178,9 @@ def mixture(number: int) -> list[Frame]:
 def long_mixture() -> list[Frame]:
     """The longest blocks, and frames longer than any that may be restored."""
     frames = [Frame.restored(2304, 600), Frame.passing(9000), Frame.restored(3, 4000), Frame.passing(1)]
+    # Numbers of lanes with any one bit set, and of beats about 512.
+    frames += [Frame.restored(lanes, 100) for lanes in (*(4 << bit for bit in range(10)), 1500, 2047)]
+    frames += [Frame.passing(BEAT_BYTES * number + 1) for number in (510, 511, 512)]
     return frames + [Frame.restored(2304, 9200, spoilt=0), Frame.passing(70_000), Frame.passing(32)]
 
 

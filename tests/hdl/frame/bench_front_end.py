@@ -10,7 +10,8 @@ import random
 from collections import deque
 
 import cocotb
-from engine_bench import BEAT_BYTES, LANES, Stimulus, bits
+from bench_beat import BEAT
+from engine_bench import BEAT_BYTES, Stimulus, bits
 from engine_traffic import replay, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -19,7 +20,6 @@ from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.front_end import FrontEnd
 from inceptionn.hdl.frame.header_parser import parsed_frame
 from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_burst
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, wire_frames
@@ -27,7 +27,7 @@ from inceptionn.wire import SHIM_BYTES, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
 PACE = bench_parameters().get("pace", 1)
-DELAY = FrontEnd.delay_of(Beat(LANES))
+DELAY = FrontEnd.delay_of(BEAT)
 LATE = 2
 """Cycles from the fall of ``room`` to that of ``tready``, and one more."""
 
@@ -39,8 +39,8 @@ class TB(Lockstep):
         layouts = {
             "beats_payload": frame_beat(BEAT_BYTES),
             "late_beats_payload": frame_beat(BEAT_BYTES),
-            "headers_payload": parsed_frame(LANES),
-            "bursts_payload": payload_burst(LANES),
+            "headers_payload": parsed_frame(BEAT),
+            "bursts_payload": payload_burst(BEAT),
         }
         quiet = {"beats_valid": 0, "late_beats_valid": 0}
         super().__init__(dut, pulses=("s_axis_tvalid", "room"), quiet=quiet, layouts=layouts)
@@ -63,7 +63,7 @@ class TB(Lockstep):
             beat["data"] = int.from_bytes(data, "little")
         self.due(1, beats_valid=1, beats_payload=beat)
         self.due(1 + DELAY, late_beats_valid=1, late_beats_payload=beat)
-        if index == min(Beat(LANES).parsed_beat, stimulus.beats - 1):
+        if index == min(BEAT.parsed_beat, stimulus.beats - 1):
             self._headers.append((self.now + DELAY, stimulus))
         if index == 0:
             self._config = bits(stimulus.config)

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from dataclasses import replace
 from itertools import chain
 
 import cocotb
-from engine_bench import BEAT_BYTES, LANES, Stimulus, beats, bits
-from engine_traffic import cuts, ones, replay, shapes, with_configs
+from bench_beat import BEAT
+from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, beats, bits
+from engine_traffic import cuts, ones, replay, shapes, with_configs, with_field
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
 from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import HeaderParser, parsed_frame
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
@@ -24,8 +25,8 @@ from inceptionn.sim.traffic import host_frames, noise, wire_frames
 from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
-LATENCY = HeaderParser.latency_of(Beat(LANES))
-PARSED = Beat(LANES).parsed_beat
+LATENCY = HeaderParser.latency_of(BEAT)
+PARSED = BEAT.parsed_beat
 MOST_BEATS = 4
 """Beats of a frame that are sent; the parser looks at two at most."""
 
@@ -34,7 +35,7 @@ class TB(Lockstep):
     """Sends frames beat by beat, noise in every cycle without one, and checks every header in its cycle."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(LANES)}
+        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(BEAT)}
         super().__init__(dut, pulses=("beats_valid",), quiet={"headers_valid": 0}, layouts=layouts)
         self._answers: deque[Stimulus] = deque()
         self.verdicts: set[int] = set()
@@ -55,6 +56,7 @@ class TB(Lockstep):
         self.verdicts.add(int(verdict))
         what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
         assert word.verdict == verdict, f"{what}: verdict {word.verdict}, not {verdict!r}"
+        assert found_frame.clear == (verdict == 0), f"{what}: clear is {found_frame.clear}"
         for name, value in fields(headers, stimulus).items() if headers else ():
             found = word[name] if name != "config" else word.config.as_bits()
             assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
@@ -113,6 +115,33 @@ async def cut_anywhere(dut):
     stimuli = list(chain.from_iterable(cuts(frame, "cut") for frame in shaped))
     random.shuffle(stimuli)
     await tb.run(stimuli, 0.0)
+
+
+@cocotb.test()
+async def lengths_wrong_by_a_bit(dut):
+    """IP's total length and UDP's length, each with any one of its bits inverted."""
+    tb = await TB.started(dut)
+    stimuli = []
+    for vlan, moved in ((None, 0), (1, 4)):
+        for frame, places in ((tcp(bytes(160), vlan=vlan), (16,)), (udp(bytes(160), vlan=vlan), (16, 38))):
+            for at in (place + moved for place in places):
+                right = int.from_bytes(frame[at : at + 2], "big")
+                wrong = (with_field(frame, at, right ^ 1 << bit) for bit in range(16))
+                stimuli += [Stimulus(frame), *(Stimulus(one, name=f"length at {at}") for one in wrong)]
+    await tb.run(stimuli, 0.0)
+    assert tb.verdicts >= {0, Verdict.LENGTHS}
+
+
+@cocotb.test()
+async def payloads_about_their_limits(dut):
+    """Limits with any one bit set, and payloads of a lane less, as many, and a lane more."""
+    tb = await TB.started(dut)
+    stimuli = []
+    for limit in (4 << bit for bit in range(12)):
+        for config in (replace(DEFAULT, min_payload=limit), replace(DEFAULT, max_payload=limit)):
+            stimuli += [Stimulus(udp(bytes(size)), config=config) for size in (limit - 4, limit, limit + 4)]
+    await tb.run(stimuli, 0.0)
+    assert tb.verdicts >= ({0, Verdict.SHORT, Verdict.LONG} if TRANSMIT else {0, Verdict.NO_SHIM})
 
 
 @cocotb.test()

@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from engine_bench import BEAT_BYTES, LANES, Stimulus
 from engine_traffic import cuts, shapes, with_configs
 from lockstep import Lockstep
@@ -16,17 +17,16 @@ from parsed_headers import fields, objection
 from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import ParsedHeader, parsed_frame
 from inceptionn.hdl.frame.header_sum import HeaderSum
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.checksum import fold
 from inceptionn.sim.golden.packets import tcp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.traffic import host_frames, noise
 
-FIRST = Beat(LANES).parsed_beat
+FIRST = BEAT.parsed_beat
 """A frame's header comes in the cycle before this beat, or before its only one."""
 SPAN = {8: 4, 16: 2}[LANES]
 """Beats in which a header may lie."""
-LATENCY = HeaderSum.latency_of(Beat(LANES))
+LATENCY = HeaderSum.latency_of(BEAT)
 
 
 def expected(stimulus: Stimulus) -> int | None:
@@ -54,7 +54,7 @@ class TB(Lockstep):
     """Plans frames with their headers cycle by cycle; every sum is due in its cycle."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(LANES)}
+        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(BEAT)}
         pulses = ("beats_valid", "headers_valid")
         super().__init__(dut, pulses=pulses, quiet={"sums_valid": 0}, layouts=layouts)
         self.summed = 0

@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 
 import cocotb
+from bench_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.frame.header_walk import HeaderMarks
-from inceptionn.sim.runner import bench_parameters
 
-BEAT_BYTES = 4 * bench_parameters().get("lanes", 8)
+BEAT_BYTES = BEAT.bytes
 WORDS = BEAT_BYTES // 2
 CHECKSUM_BEAT = 50 // BEAT_BYTES
 """The beat of the TCP checksum, and of the UDP header's fields."""

@@ -12,19 +12,18 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import cocotb
+from bench_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_burst, payload_run
-from inceptionn.hdl.parts.beat import Beat
-from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import SHIM_BYTES
 
 LATENCY = PayloadRealigner.LATENCY
-LANES = bench_parameters().get("lanes", 8)
+LANES = BEAT.lanes
 BURST_BYTES = 4 * LANES
-RUN = payload_run(LANES)
-FIRST = Beat(LANES).parsed_beat
+RUN = payload_run(BEAT)
+FIRST = BEAT.parsed_beat
 """The first beat in which a run may begin."""
 SKIPS = range(1 << RUN["skip"].width)
 PLACES = [
@@ -78,7 +77,7 @@ class TB(Lockstep):
     """Plans frames cycle by cycle, with each burst where it is due and the bytes that the frame fixes."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": frame_beat(BURST_BYTES), "bursts_payload": payload_burst(LANES)}
+        layouts = {"beats_payload": frame_beat(BURST_BYTES), "bursts_payload": payload_burst(BEAT)}
         pulses = ("beats_valid", "runs_valid")
         super().__init__(dut, pulses=pulses, quiet={"bursts_valid": 0}, layouts=layouts)
         self._plan: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -112,7 +111,7 @@ class TB(Lockstep):
     def _front(self, run: Run, frame: bytes) -> None:
         """What lies in front of the run shows with the beat in which it begins."""
         # With 8 lanes without the bytes of the frame's first beat.
-        first = 0 if Beat(LANES).payload_overlaps else BURST_BYTES
+        first = 0 if BEAT.payload_overlaps else BURST_BYTES
         before = frame[max(first, run.start - SHIM_BYTES) : run.start]
         self._bytes[self._end + LATENCY].append(("front", SHIM_BYTES - len(before), before))
 

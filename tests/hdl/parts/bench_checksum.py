@@ -7,17 +7,16 @@ import random
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from lockstep import Lockstep
 
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.checksum import OnesComplementSum
 from inceptionn.sim.golden.checksum import fold
-from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-LANES_PER_BEAT = bench_parameters().get("lanes", 8)
-BEAT_BYTES = 4 * LANES_PER_BEAT
-LATENCY = OnesComplementSum.latency_of(Beat(LANES_PER_BEAT))
+LANES_PER_BEAT = BEAT.lanes
+BEAT_BYTES = BEAT.bytes
+LATENCY = OnesComplementSum.latency_of(BEAT)
 LONGEST = (MAX_LANES * 4 + MAX_LANES // GROUP_LANES * TAG_WORD_BYTES) // BEAT_BYTES
 """Beats of the longest block: of raw lanes 288, and 18 of tags; half of them with 16 lanes."""
 

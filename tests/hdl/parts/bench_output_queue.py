@@ -7,6 +7,7 @@ import itertools
 import random
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import RisingEdge
 from lockstep import Lockstep
 
@@ -14,9 +15,9 @@ from inceptionn.hdl.parts.output_queue import output_beat
 from inceptionn.sim.runner import bench_parameters
 
 SLACK = bench_parameters()["slack"]
-LANES = bench_parameters().get("lanes", 8)
-BEAT_BYTES = 4 * LANES
-OutputBeat = output_beat(LANES)
+LANES = BEAT.lanes
+BEAT_BYTES = BEAT.bytes
+OutputBeat = output_beat(BEAT)
 
 
 class TB(Lockstep):

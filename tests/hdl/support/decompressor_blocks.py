@@ -8,14 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from bench_beat import BEAT
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.values import KINDS, Bits
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
+    BF16_LANES,
     BURST_BYTES,
-    CODE_BYTES,
     CODE_WORD_GROUPS,
+    FP32_LANES,
     GROUP_LANES,
     LANE_BYTES,
     MAX_K,
@@ -24,17 +26,20 @@ from inceptionn.wire import (
     RAW_CODE,
     RAW_EXPONENT,
     TAG_WORD_BYTES,
+    LaneType,
     Parameters,
     parameters,
 )
 
-WIDTH = bench_parameters().get("lanes", GROUP_LANES)
+WIDTH = BEAT.lanes
 """Lanes of a beat of the bench's component: 8 or 16."""
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the codec of the bench's component."""
 WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
 """Lanes of a word of the plane."""
-BEAT_BYTES = WIDTH * LANE_BYTES
+BEAT_BYTES = BEAT.bytes
+TYPES = (FP32_LANES, BF16_LANES) if BEAT.half else (FP32_LANES,)
+"""Types of lanes that it takes. A count of lanes is one of words that hold an fp32 lane or two bf16 lanes."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 
 
@@ -71,26 +76,48 @@ class Block:
             assert malformed, f"{name}: not marked malformed"
             assert len(data) == burst_bytes, f"{name}: {len(data)} bytes came out"
             return
-        examine = planes.examine_block if CODEC == "planes" else codec.examine_block
-        expected, _, fault = examine(self.data, self.count, self.base)
+        expected, fault = self._expected()
         assert malformed == (fault is not None), f"{name}: malformed is {malformed}, but {fault}"
         assert len(data) == self.count * LANE_BYTES, f"{name}: {len(data)} bytes came out"
         good = self.count if fault is None else min(self.count, fault.group * GROUP_LANES)
         wrong = np.flatnonzero(np.frombuffer(data, "<u4")[:good] != expected[:good])
         assert not len(wrong), f"{name}: {len(wrong)} of {good} lanes are wrong, the first at {wrong[0]}"
 
+    def _expected(self) -> tuple[Bits, codec.Fault | None]:
+        if CODEC == "paper":
+            lanes, _, fault = codec.examine_block(self.data, self.count, self.base)
+            return lanes, fault
+        kind = type_of(self.base)
+        number, e0 = self.count * LANE_BYTES // kind.bytes, self.base - kind.shim_offset
+        words, _, fault = planes.examine_block(self.data, number, e0, kind=kind)
+        return words.view("<u4"), fault
+
+
+def type_of(base: int) -> LaneType:
+    """The type of a block's lanes."""
+    return BF16_LANES if BEAT.half and base >= BF16_LANES.shim_offset else FP32_LANES
+
+
+def any_base(e0: int) -> int:
+    """The base of a block of any type."""
+    return e0 + random.choice(TYPES).shim_offset
+
 
 def good(count: int, params: Parameters, values: str, source: random.Random) -> Block:
     """The compressor's block for ``count`` values of a kind of ``values.KINDS``."""
     if CODEC == "planes":
-        e0, lanes = params.e0, KINDS[values](count, source)
+        kind = source.choice(TYPES)
+        each = LANE_BYTES // kind.bytes
+        e0, lanes = params.e0, KINDS[values](each * count, source)
         if source.getrandbits(1):  # groups of every width
             limits = [source.randint(e0 - 1, e0 + RAW_EXPONENT) for _ in range(0, count, GROUP_LANES)]
             lanes = np.array(
-                [source.randint(e0 - 2, limits[i // GROUP_LANES]) << 23 | source.getrandbits(23)
-                 for i in range(count)], np.uint32,
-            ) | np.array([source.getrandbits(1) << 31 for _ in range(count)], np.uint32)  # fmt: skip
-        return Block(planes.pack_block(planes.compress_lanes(lanes, e0)), count, e0, values)
+                [source.randint(e0 - 2, limits[i // kind.group_lanes]) << 23 | source.getrandbits(23)
+                 for i in range(len(lanes))], np.uint32,
+            ) | np.array([source.getrandbits(1) << 31 for _ in lanes], np.uint32)  # fmt: skip
+        words = (lanes >> np.uint32(8 * (LANE_BYTES - kind.bytes))).astype(f"<u{kind.bytes}")
+        block = planes.pack_block(planes.compress_lanes(words, e0, kind), kind)
+        return Block(block, count, e0 + kind.shim_offset, values)
     tags, vectors = codec.compress_lanes(KINDS[values](count, source), params)
     return Block(codec.pack_block(tags, vectors), count, params.b, values)
 
@@ -134,29 +161,33 @@ def left_over(block: Block, source: random.Random) -> Block:
     return Block(block.data + extra, block.count, block.base, "left over")
 
 
-def of_codes(codes: list[int], count: int, e0: int, source: random.Random) -> Block:
+def of_codes(codes: list[int], count: int, base: int, source: random.Random) -> Block:
     """A good block of the codec planes with these codes, any bits in its data, absent lanes zero."""
     plane = [*codes, *[0] * (-len(codes) % CODE_WORD_GROUPS)]
-    data = bytearray(b"".join(source.randbytes(CODE_BYTES[code]) for code in codes))
+    kind = type_of(base)
+    data = bytearray(b"".join(source.randbytes(kind.code_bytes[code]) for code in codes))
     if used := count % GROUP_LANES:
-        start = len(data) - CODE_BYTES[codes[-1]]
+        start = len(data) - kind.code_bytes[codes[-1]]
+        mask = (1 << used * LANE_BYTES // kind.bytes) - 1  # of a plane
         for at in range(start, len(data)):
             raw = codes[-1] == RAW_CODE
-            data[at] &= 255 * (at - start < used * LANE_BYTES) if raw else (1 << used) - 1
+            byte = (at - start) % (kind.group_lanes // 8)
+            data[at] &= 255 * (at - start < used * LANE_BYTES) if raw else mask >> 8 * byte & 255
     head = bytes(low | high << 4 for low, high in zip(plane[::2], plane[1::2], strict=True))
-    return Block(head + bytes(data), count, e0, "of codes")
+    return Block(head + bytes(data), count, base, "of codes")
 
 
 def rest_code(block: Block, source: random.Random) -> Block:
     """A code after the last group is not zero, with data for it or without."""
     groups = -(-block.count // GROUP_LANES)
     if groups % CODE_WORD_GROUPS == 0:
-        return rest_code(good(block.count % 2000 + 1, Parameters(block.base, 0, 0), "edges", source), source)
+        e0 = block.base - type_of(block.base).shim_offset
+        return rest_code(good(block.count % 2000 + 1, Parameters(e0, 0, 0), "edges", source), source)
     place = source.randrange(groups, -(-groups // CODE_WORD_GROUPS) * CODE_WORD_GROUPS)
     code = source.randrange(1, 16)
     plane = bytearray(block.data[: _plane_bytes(block)])
     plane[place // 2] |= code << 4 * (place % 2)
-    extra = source.choice([b"", bytes(CODE_BYTES[code])])
+    extra = source.choice([b"", bytes(type_of(block.base).code_bytes[code])])
     return Block(bytes(plane) + block.data[len(plane) :] + extra, block.count, block.base, "rest code")
 
 
@@ -167,11 +198,14 @@ def absent_lane(block: Block, source: random.Random) -> Block:
     codes = [source.choice([0, 2, 5, RAW_CODE]) for _ in range(0, count - GROUP_LANES, GROUP_LANES)]
     made = of_codes([*codes[: (count - 1) // GROUP_LANES], code], count, block.base, source)
     data = bytearray(made.data)
-    used = count % GROUP_LANES
+    used, kind = count % GROUP_LANES, type_of(block.base)
     if code == RAW_CODE:
         at, bit = source.randrange(-BURST_BYTES + LANE_BYTES * used, 0), source.randrange(8)
     else:
-        at, bit = source.randrange(-CODE_BYTES[code], 0), source.randrange(used, GROUP_LANES)
+        lane = source.randrange(used * LANE_BYTES // kind.bytes, kind.group_lanes)
+        plane = kind.group_lanes // 8  # bytes
+        at = -plane * source.randint(1, kind.code_bytes[code] // plane) + lane // 8
+        bit = lane % 8
     data[at] |= 1 << bit
     return Block(bytes(data), count, block.base, "absent lane")
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 
 import cocotb
+from bench_beat import BEAT
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
@@ -21,11 +22,13 @@ from inceptionn.hdl.control.counters import frame_report
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import LANE_BYTES, Verdict
+from inceptionn.wire import Verdict
 
-LANES = bench_parameters().get("lanes", 8)
+LANES = BEAT.lanes
 """fp32 lanes of the component's beats."""
-BEAT_BYTES = LANES * LANE_BYTES
+CODEC = bench_parameters().get("codec", "paper")
+"""Name of the component's codec."""
+BEAT_BYTES = BEAT.bytes
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
@@ -115,13 +118,11 @@ PAUSES: dict[str, tuple[tuple[float, int] | None, tuple[float, int] | None]] = {
 def bits(config: EngineConfig) -> int:
     """The value of an engine's ``config`` port."""
     numbers = config.parameters
-    fields = {
+    fields = {"t": 0, "b": 0} | asdict(numbers)
+    fields |= {
         "enable": config.enable,
         "tos": config.tos,
         "tos_mask": config.tos_mask,
-        "e0": numbers.e0,
-        "t": numbers.t,
-        "b": numbers.b,
         "parameters_valid": numbers.valid,
         "min_payload": config.min_payload,
         "max_payload": config.max_payload,
@@ -141,12 +142,14 @@ class EngineTB(TestBench):
         self.cycle = 0
         self._width = len(dut.config)
         dut.config.value = 0
+        if BEAT.half:
+            dut.bf16_tos.value = 0
         self.source, self.sink = self.stream_source(), self.stream_sink()
         self._forget()
         cocotb.start_soon(self._watch())
 
     def _forget(self) -> None:
-        self.configs: deque[int] = deque()
+        self.configs: deque[tuple[int, int]] = deque()
         self.starts: list[int] = []  # cycle of every frame's first input beat, then of its last
         self.ends: list[int] = []
         self.begun: list[int] = []  # the same of the output
@@ -171,15 +174,17 @@ class EngineTB(TestBench):
             if not dut.aresetn.value:
                 first_in, first_out, held = True, True, None
                 continue
-            settings = random.getrandbits(self._width)
+            settings, bf16_tos = random.getrandbits(self._width), random.getrandbits(8)
             if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
                 if first_in:
                     self.starts.append(self.cycle)
-                    settings = self.configs.popleft()
+                    settings, bf16_tos = self.configs.popleft()
                 first_in = bool(dut.s_axis_tlast.value)
                 if first_in:
                     self.ends.append(self.cycle)
             dut.config.value = settings
+            if BEAT.half:
+                dut.bf16_tos.value = bf16_tos
             if dut.m_axis_tvalid.value:
                 last = bool(dut.m_axis_tlast.value)
                 ready = bool(dut.m_axis_tready.value)
@@ -221,7 +226,8 @@ class EngineTB(TestBench):
     async def send(self, stimuli: Iterable[Stimulus]) -> None:
         """Queues frames back to back, with their settings."""
         for stimulus in stimuli:
-            self.configs.append(bits(stimulus.config))
+            config = stimulus.config  # without a ToS byte of its own, bf16 has that of fp32
+            self.configs.append((bits(config), config.tos if config.bf16_tos is None else config.bf16_tos))
             await self.source.send(stimulus.stream_frame())
 
     async def run(
@@ -282,16 +288,21 @@ class EngineTB(TestBench):
     def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
         assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
         for stimulus, result, word in zip(stimuli, results, words, strict=True):
-            report = frame_report().from_bits(word)
+            report = frame_report(CODEC, BEAT.half).from_bits(word)
             compressed = result.verdict is Verdict.COMPRESSED
             found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.counts)
             expected = (
                 result.verdict,
                 len(stimulus.frame) % (1 << 17),
                 len(result.frame) % (1 << 17),
-                result.counts if compressed else (0, 0, 0, 0),
+                result.counts if compressed else (0,) * len(report.counts),
             )
             assert found == expected, f"{describe(stimulus)}: reported {found}, not {expected}"
+            if BEAT.half:
+                wire_form = result.frame if compressed else stimulus.frame
+                half = wire_form[wire_form.find(b"IN\x02") + 3] >> 7 if result.lanes else 0
+                assert report.half == half, f"{describe(stimulus)}: bf16 lanes reported as {report.half}"
+                assert report.lanes << half == (result.lanes if compressed else 0), describe(stimulus)
 
 
 def describe(stimulus: Stimulus) -> str:

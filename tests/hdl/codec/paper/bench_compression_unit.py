@@ -7,11 +7,11 @@ import random
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, any_parameters, groups_of, some_lanes
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.compression_unit import CompressionUnit
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.wire import Parameters
 
@@ -25,7 +25,7 @@ class TB(Lockstep):
         dut.e0.value, dut.t.value, dut.b.value = params.e0, params.t, params.b
         for group in groups_of(lanes, params):
             self.due(
-                CompressionUnit.latency_of(Beat(WIDTH)),
+                CompressionUnit.latency_of(BEAT),
                 tags=group.tags,
                 size=len(group.data),
                 aligned=int.from_bytes(group.data, "little"),

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from inceptionn.hdl.codec.paper.decompression_unit import DecompressionUnit
 from inceptionn.sim.golden.codec import decompress_lanes
-from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import TAG_BYTES, Tag
 
-WIDTH = bench_parameters().get("lanes", 8)
+WIDTH = BEAT.lanes
 """Lanes of a burst."""
 
 Group = tuple[np.ndarray, np.ndarray, int]

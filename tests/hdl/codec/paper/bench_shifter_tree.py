@@ -7,11 +7,11 @@ import random
 
 import cocotb
 import numpy as np
+from bench_beat import BEAT
 from compressor_blocks import WIDTH, aligned, word_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.shifter_tree import ShifterTree
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import TAG_BYTES
 
 
@@ -21,7 +21,7 @@ class TB(Lockstep):
     async def send(self, tags: list[int]) -> None:
         vectors = np.array([random.getrandbits(8 * TAG_BYTES[tag]) for tag in tags], np.uint32)
         data = aligned(np.array(tags), vectors)
-        self.due(ShifterTree.latency_of(Beat(WIDTH)), size=len(data), aligned=int.from_bytes(data, "little"))
+        self.due(ShifterTree.latency_of(BEAT), size=len(data), aligned=int.from_bytes(data, "little"))
         await self.cycle(tags=word_of(tags, 2), vectors=word_of(vectors, 32))
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 import random
 
 import cocotb
+from bench_beat import BEAT
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.tag_plane import TagPlane
 from inceptionn.hdl.codec.word_plane import plane_words
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-LATENCY = TagPlane.latency_of(Beat(WIDTH))
+LATENCY = TagPlane.latency_of(BEAT)
 GROUPS = WIDTH // GROUP_LANES
 """Words per cycle."""
 MOST_OWED = 2
@@ -30,7 +30,7 @@ class TB(Lockstep):
     """Sends blocks of tag words; each beat is due in a certain cycle."""
 
     def __init__(self, dut):
-        layouts = {"words_payload": plane_words(WIDTH, GROUPS)}
+        layouts = {"words_payload": plane_words(BEAT, GROUPS)}
         super().__init__(dut, pulses=("words_valid",), quiet={"beats_valid": 0}, layouts=layouts)
         self._free = 0
         """The first cycle in which words need not wait for others."""

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import cocotb
+from bench_beat import BEAT
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
@@ -23,7 +24,7 @@ class TB(Lockstep):
 
     def __init__(self, dut):
         quiet: dict[str, Any] = {"beats_valid": 0, "words_valid": 0, "words_payload": {"last": 0}}
-        layouts = {"codes_payload": burst_codes(WIDTH), "words_payload": plane_words(WIDTH)}
+        layouts = {"codes_payload": burst_codes(BEAT), "words_payload": plane_words(BEAT)}
         super().__init__(dut, pulses=("codes_valid",), quiet=quiet, layouts=layouts)
 
     async def gap(self) -> None:

@@ -7,16 +7,25 @@ import random
 
 import cocotb
 import numpy as np
-from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, Group, groups_of, some_lanes
+from bench_beat import BEAT
+from compressor_blocks import (
+    ALL_PARAMETERS,
+    EDGE_LANES,
+    TYPES,
+    WIDTH,
+    Group,
+    groups_of,
+    packed,
+    some_lanes,
+)
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
 from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden.codec import Bits
-from inceptionn.wire import Parameters
+from inceptionn.wire import BF16_LANES, FP32_LANES, LaneType, Parameters
 
-LATENCY = PlaneUnit.latency_of(Beat(WIDTH))
+LATENCY = PlaneUnit.latency_of(BEAT)
 
 
 class TB(Lockstep):
@@ -36,9 +45,9 @@ class TB(Lockstep):
             assert (gained + carries.bit_count() + lost) % 0xFFFF == 0, f"cycle {self.now}: {gained:#x}"
         await super().cycle(**inputs)
 
-    async def send(self, lanes: Bits, params: Parameters) -> None:
-        self.dut.e0.value = params.e0
-        for group in groups_of(lanes, params):
+    async def send(self, lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> None:
+        self.dut.e0.value = params.e0 + kind.shim_offset
+        for group in groups_of(lanes, params, kind):
             data = int.from_bytes(group.data, "little")
             self.due(LATENCY, codes=group.tags, size=len(group.data), aligned=data)
             self.gains[self.now + LaneQuantiser.LATENCY] = group
@@ -73,12 +82,27 @@ async def halves_of_a_step(dut):
     await tb.drain()
 
 
+@cocotb.test(skip=BF16_LANES not in TYPES)
+async def every_bf16(dut):
+    """Every bf16 value from zeros to raw lanes at every bound, beside others and in groups of one width."""
+    tb = await TB.started(dut)
+    every = np.arange(1 << 16, dtype=np.uint32) << 16
+    for params in ALL_PARAMETERS:
+        exponents = every >> 23 & 0xFF
+        near = every[(exponents >= params.e0 - 1) & (exponents <= params.e0 + 14)]
+        order = np.random.default_rng(random.getrandbits(32))
+        for lanes in (order.permutation(near), near[np.argsort(near & 0x7FFFFFFF, kind="stable")]):
+            await tb.send(packed(lanes, BF16_LANES), params, BF16_LANES)
+    await tb.send(packed(every[order.permutation(1 << 16)], BF16_LANES), params, BF16_LANES)
+    await tb.drain()
+
+
 @cocotb.test()
 async def every_number_of_lanes(dut):
     """Any number of lanes present, absent ones carrying noise; values of every kind."""
     tb = await TB.started(dut)
     for _ in range(60):
         for count in random.sample(range(1, 3 * WIDTH), 8):
-            params = random.choice(ALL_PARAMETERS)
-            await tb.send(some_lanes(count, params, random), params)
+            params, kind = random.choice(ALL_PARAMETERS), random.choice(TYPES)
+            await tb.send(some_lanes(count, params, random, kind), params, kind)
     await tb.drain()

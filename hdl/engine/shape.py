@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The shape of an engine: what is chosen when it is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.lib import data
+
+from inceptionn.wire import GROUP_LANES, PlanesParameters
+
+from ..codec.codecs import CODECS, PAPER, LaneCodec, codec_of
+from ..control.counters import frame_report
+from ..parts.beat import Beat
+
+
+@dataclass(frozen=True)
+class EngineShape(Beat):
+    """The beat of an engine, 8 or 16 fp32 lanes, and its codec; given whole to the engine's components."""
+
+    codec: LaneCodec = CODECS[PAPER]
+
+    @classmethod
+    def of(cls, lanes: int = GROUP_LANES, codec: str = PAPER, half: bool = False) -> EngineShape:
+        """Make a shape of 8 or 16 lanes and the named codec; ``ValueError`` for any other.
+
+        ``half``: with bf16 lanes, too, which the codec planes alone has.
+        """
+        if half and codec_of(codec).spec.type is not PlanesParameters:
+            raise ValueError(f"bf16 lanes need the codec planes, not {codec!r}")
+        return cls(lanes, half, codec_of(codec))
+
+    @property
+    def report(self) -> data.StructLayout:
+        """Layout of the report on a frame."""
+        return frame_report(self.codec.name, self.half)
+
+
+USUAL = EngineShape()
+"""8 lanes and the paper's codec."""

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sends random and hostile frames through both engines of the NIC: ``python -m inceptionn.sim.soak_frames``.
+
+Frames go through the verilated Verilog in chunks. Each chunk begins with a reset and has four settings: the
+reset values, a known case, and two drawn at random, valid or not, written by register between frames. What
+leaves is compared with the golden model, byte for byte, as are all counters at the chunk's end. A frame that
+does not leave is an error of the simulation. A chunk depends on the seed and its number only, so a command
+that was ended goes on where it was, and a difference is found again by its chunk alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from inceptionn import wire
+from inceptionn.commands.console import new_progress
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, Direction, parameters_word
+from inceptionn.system import atomic_file
+from inceptionn.wire import Parameters, PlanesParameters
+
+from .golden import EngineConfig, FlowTable, Result, receive, transmit
+from .nic_codec import NIC_CODECS
+from .replay.registers import read_counter
+from .traffic import host_frames, wire_frames
+from .verilated import Output, Pause, VerilatedNic
+
+CHUNK, PARTS = 4_000, 4
+
+PAUSES = (
+    (Pause(), Pause()),
+    (Pause(0.4), Pause()),
+    (Pause(), Pause(0.4)),
+    (Pause(0.3), Pause(0.3)),
+    (Pause(0.02, 60), Pause(0.02, 60)),
+    (Pause(), Pause(0.002, 1500)),
+)
+PLANES = EngineConfig(parameters=PlanesParameters(117))
+CONFIGS = {
+    "paper": (
+        EngineConfig(),
+        EngineConfig(parameters=wire.parameters(6, "literal")),
+        EngineConfig(parameters=wire.parameters(14, "bounded"), min_payload=4),
+        EngineConfig(tos=0x68, tos_mask=0x7C, max_payload=400),
+        EngineConfig(parameters=wire.parameters(1, "bounded"), tos=0, tos_mask=0),
+        EngineConfig(parameters=Parameters(90, 127, 140), min_payload=0),
+        EngineConfig(parameters=Parameters(1, 1, 255)),
+        EngineConfig(enable=False),
+        EngineConfig(parameters=Parameters(0, 120, 120)),
+    ),
+    "planes": (
+        PLANES,
+        replace(PLANES, parameters=PlanesParameters(113), min_payload=4),
+        replace(PLANES, tos=0x68, tos_mask=0x7C, max_payload=400),
+        replace(PLANES, parameters=PlanesParameters(126), tos=0, tos_mask=0),
+        replace(PLANES, parameters=PlanesParameters(112)),
+        replace(PLANES, parameters=PlanesParameters(121), min_payload=0),
+        replace(PLANES, enable=False),
+        replace(PLANES, parameters=PlanesParameters(127)),
+    ),
+}
+"""Settings that all come in turn; the reset values come first."""
+
+
+class Difference(AssertionError):
+    """A frame or a counter that is not as the golden model says."""
+
+
+def settings(source: random.Random, codec: str) -> EngineConfig:
+    """Draw settings, most of them valid."""
+    base = CONFIGS[codec][0]
+    if codec == "planes":
+        parameters: Any = PlanesParameters(source.randint(110, 129))
+    elif source.random() < 0.8:
+        parameters = wire.parameters(source.randint(1, 14), source.choice(wire.MODES))
+    else:
+        parameters = Parameters(*(source.randrange(256) for _ in range(3)))
+    return replace(
+        base,
+        parameters=parameters,
+        tos=source.choice((base.tos, base.tos, 0x68, 0x2A, source.randrange(256))),
+        tos_mask=source.choice((base.tos_mask, base.tos_mask, 0, 0xFF, source.randrange(256))),
+        min_payload=source.choice((base.min_payload, 0, 4, 255, 256, 260, source.randrange(2048))),
+        enable=source.random() > 0.1,
+        max_payload=source.choice((base.max_payload, base.max_payload, 1460, 400, source.randrange(9217))),
+    )
+
+
+def configure(nic: VerilatedNic, config: EngineConfig) -> None:
+    """Write an `EngineConfig` into the registers."""
+    settings: dict[str, dict[str, int]] = {
+        "CONTROL": {"TX_ENABLE": config.enable, "RX_ENABLE": config.enable},
+        "TOS": {"VALUE": config.tos, "MASK": config.tos_mask},
+        "PAYLOAD": {"MIN": config.min_payload, "MAX": config.max_payload},
+    }
+    for name, fields in settings.items():
+        register = REGISTERS[name]
+        nic.write(register.offset, sum(register[field].put(int(value)) for field, value in fields.items()))
+    nic.write(REGISTERS["PARAMETERS"].offset, parameters_word(config.parameters))
+
+
+def check(frames: Sequence[tuple[bytes, bool]], came: Sequence[Output], expected: Sequence[Result]) -> None:
+    """Raise `Difference` for the first frame that is not as expected."""
+    for number, ((sent, bad), output, result) in enumerate(zip(frames, came, expected, strict=True)):
+        limit = result.unspecified_from
+        agree = output.data[:limit] == result.frame[:limit] and len(output.data) == len(result.frame)
+        if not agree or output.bad != result.bad:
+            raise Difference(
+                f"frame {number}, {result.verdict.name}, sent {'bad' if bad else 'good'}:\n"
+                f"sent     {sent.hex()}\ncame     {output.data.hex()} {output.bad}\n"
+                f"expected {result.frame.hex()} {result.bad}"
+            )
+
+
+def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed: int = 1) -> Counter[str]:
+    """Send chunk ``number`` through one engine; return the verdicts, or raise `Difference`."""
+    source, flows = random.Random(f"{seed} {codec} {direction} {number}"), FlowTable()
+    expected: Counter[str] = Counter()
+    known, prefix = NIC_CODECS[codec], direction.upper()
+    verdicts: Counter[str] = Counter()
+    cases = CONFIGS[codec][0], CONFIGS[codec][-1 - number % len(CONFIGS[codec])]
+    nic.reset()
+    for part in range(PARTS):
+        config = cases[part] if part < len(cases) else settings(source, codec)
+        idle, back_pressure = PAUSES[(number * PARTS + part) % len(PAUSES)]
+        configure(nic, config)
+        long_share = source.choice((0.0, 0.01, 0.02))
+        if direction == "tx":
+            frames = host_frames(source, CHUNK // PARTS, long_share)
+            came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
+            results = [transmit(frame, config, flows, bad) for frame, bad in frames]
+        else:
+            mode = source.choice(wire.MODES) if codec == "paper" else None
+            sender = known.spec.parameters(source.randint(1, 14), mode)
+            frames = wire_frames(source, CHUNK // PARTS, sender, long_share)
+            came = nic.receive(frames, idle=idle, back_pressure=back_pressure)
+            results = [receive(frame, config, bad) for frame, bad in frames]
+        check(frames, came, results)
+        verdicts.update(result.verdict.name for result in results)
+        expected[f"{prefix}_BYTES_IN"] += sum(len(frame) for frame, _ in frames)
+        expected[f"{prefix}_BYTES_OUT"] += sum(len(output.data) for output in came)
+        if direction == "tx":
+            counted = [result for result in results if result.counts]
+            totals = np.sum([result.counts for result in counted], axis=0) if counted else []
+            expected.update(dict(zip(known.counters, map(int, totals), strict=False)))
+            if codec == "planes":
+                expected["TX_LANES"] += sum(result.lanes for result in counted)
+    for name in ("FRAMES_IN", "FRAMES_OUT"):
+        expected[f"{prefix}_{name}"] = CHUNK
+    expected.update({f"{prefix}_{verdict.name}": verdicts[verdict.name] for verdict in VERDICTS[direction]})
+    for name, amount in expected.items():
+        found = read_counter(nic, name, known)
+        if found != amount:
+            raise Difference(f"register {name} reads {found}, not {amount}")
+    return verdicts
+
+
+# The command
+
+
+def commit() -> str:
+    """Return the last commit that changed the RTL."""
+    log = ["git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%h", "--abbrev=8", "--", "../hdl"]
+    return subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def rows_of(path: Path) -> dict[str, dict[str, Any]]:
+    """Return what a file holds, by codec and direction."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    return {f"{row['codec']} {row['direction']}": row for row in rows}
+
+
+def keep(row: dict[str, Any], path: Path) -> None:
+    """Put a row into a file, in place of the older one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = rows_of(path) | {f"{row['codec']} {row['direction']}": row}
+    atomic_file.write(path, json.dumps([rows[name] for name in sorted(rows)], indent=1) + "\n")
+
+
+def run(codec: str, direction: Direction, frames: int, seed: int, path: Path) -> dict[str, Any]:
+    """Go on from what the file says, chunk by chunk; the row that it then has."""
+    from .models.cache import keep_source
+    from .nic_verilog import emit_nic
+
+    verilog = keep_source(emit_nic(codec), "inceptionn_nic")
+    row = rows_of(path).get(f"{codec} {direction}", {})
+    if row.get("verilog") != verilog.parent.name or row.get("seed") != seed:
+        row = {"codec": codec, "direction": direction, "seed": seed, "frames": 0, "cpu_s": 0.0}
+        row |= {"commit": commit(), "verdicts": {}, "verilog": verilog.parent.name}
+    with VerilatedNic(verilog, gated=True) as nic, new_progress(Console(stderr=True)) as progress:
+        task = progress.add_task(f"{codec} {direction}", total=frames, completed=row["frames"])
+        while row["frames"] < frames:
+            number, begun = row["frames"] // CHUNK, time.process_time()
+            try:
+                verdicts = soak(nic, direction, codec, number, seed)
+            except (Difference, RuntimeError) as error:
+                raise SystemExit(f"{codec} {direction}, seed {seed}, chunk {number}: {error}") from error
+            row["frames"] += CHUNK
+            row["cpu_s"] = round(row["cpu_s"] + time.process_time() - begun, 1)
+            row["verdicts"] = dict(Counter(row["verdicts"]) + verdicts)
+            keep(row, path)
+            progress.update(task, completed=row["frames"])
+    return row
+
+
+def main() -> int:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
+    parser.add_argument("--frames", type=int, default=1_000_000, help="per direction and codec (1,000,000)")
+    parser.add_argument("--seed", type=int, default=1, help="of frames, settings and pauses (1)")
+    parser.add_argument("--codec", choices=[*CONFIGS], help="one codec alone")
+    parser.add_argument("--direction", choices=["tx", "rx"], help="one direction alone")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=Path("build/soak-frames.json"),
+        help="what was done (build/soak-frames.json)",
+    )
+    arguments = parser.parse_args()
+    if arguments.frames < 1:
+        parser.error(f"--frames must be at least 1, not {arguments.frames}")
+    print(f"{'codec':10}{'direction':10}{'frames':>10}{'CPU s':>10}  verdicts")
+    for codec in [arguments.codec] if arguments.codec else CONFIGS:
+        for direction in [arguments.direction] if arguments.direction else ("tx", "rx"):
+            row = run(codec, direction, arguments.frames, arguments.seed, arguments.json)
+            verdicts = ", ".join(f"{name} {count}" for name, count in sorted(row["verdicts"].items()))
+            print(f"{codec:10}{direction:10}{row['frames']:10}{row['cpu_s']:10}  {verdicts}", flush=True)
+    print("no difference, no hang")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""cocotb bench of both engines with bf16 lanes beside fp32: frames against the golden model; the pace."""
+
+from __future__ import annotations
+
+import random
+
+import cocotb
+import numpy as np
+from engine_bench import PAUSES, CompressionTB, DecompressionTB, Stimulus
+from engine_pace import input_rate, output_rate, verdicts
+from engine_traffic import replay, sent
+
+from inceptionn.sim.golden import FlowTable, transmit
+from inceptionn.sim.golden.cases import bf16
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import BURST_BYTES, DEFAULT_K, RAW_CODE, Verdict
+
+TRANSMIT = bench_parameters()["transmit"]
+ENGINE = CompressionTB if TRANSMIT else DecompressionTB
+CASES = bf16.transmitted if TRANSMIT else bf16.received
+RATE = 0.995
+"""Fewest beats per cycle on the side of the payloads."""
+
+
+def of_code(size: int, code: int, half: bool) -> bytes:
+    """A payload of groups of one code; of raw groups, with as many zeros."""
+    steps = {0: 0.0, 1: -1.0, RAW_CODE: 2.0**13}.get(code, 2.0 ** (code - 2))
+    lanes = np.full(size // 4, steps * 2.0 ** (1 - DEFAULT_K), "<f4")
+    if code == RAW_CODE:
+        lanes[np.arange(len(lanes)) % 16 < 8] = 0
+    words = lanes.view("<u4")
+    return words.tobytes() if not half else np.repeat(words >> 16, 2).astype("<u2").tobytes()
+
+
+def frame_of(data: bytes, half: bool, **fields: int) -> bytes:
+    return tcp(data, tos=bf16.TOS if half else 0x28, **fields)
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=list(PAUSES))
+async def every_case(dut, pauses):
+    """All hand-written cases back to back; each gets the verdict that was written down for it."""
+    tb = await ENGINE.started(dut)
+    assert len(verdicts(await tb.run(replay(CASES), pauses))) >= 6
+
+
+@cocotb.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def mixed_traffic(dut, pauses):
+    """Frames of both types of lanes, of neither, and of other engines, in any order and of any length."""
+    tb = await ENGINE.started(dut)
+    flows, stimuli = FlowTable(), []
+    for number in range(150):
+        size, kind = random.choice([64, 1448, random.randrange(64, 1448, 4)]), random.choice(list(KINDS))
+        half = random.random() < 0.5
+        data = bf16_payload(kind, size // 2) if half else payload(kind, size // 4, number)
+        vlan = random.choice([None, 7])
+        make = random.choice([tcp, udp])
+        frame = make(data, tos=random.choice([bf16.TOS if half else 0x28] * 4 + [0]), vlan=vlan)
+        if not TRANSMIT and random.random() < 0.8:
+            frame = transmit(frame, bf16.CONFIG, flows).frame
+            if random.random() < 0.2:  # a bit flipped on the way, in shim or block
+                at = random.randrange(54, len(frame))
+                frame = frame[:at] + bytes([frame[at] ^ 1 << random.randrange(8)]) + frame[at + 1 :]
+        config = random.choice([bf16.CONFIG, bf16.CONFIG, bf16.WITHOUT])
+        stimuli.append(Stimulus(frame, random.random() < 0.05, config, f"{kind}, half {half}"))
+    await tb.run(stimuli, pauses)
+
+
+@cocotb.test()
+@cocotb.parametrize(size=[1448, 8960])
+async def throughput(dut, size):
+    """One beat per cycle at every code, the two types of lanes in turn."""
+    tb = await ENGINE.started(dut)
+    for code in range(RAW_CODE + 1):
+        frames = [
+            frame_of(of_code(size, code, bool(i % 2)), bool(i % 2), sequence=size * i)
+            for i in range(30 if size < BURST_BYTES**2 * 2 else 11)
+        ]
+        stimuli = [
+            Stimulus(frame if TRANSMIT else sent(frame, bf16.CONFIG), config=bf16.CONFIG) for frame in frames
+        ]
+        passages = await tb.run(stimuli)
+        assert verdicts(passages) == {Verdict.COMPRESSED if TRANSMIT else Verdict.RESTORED}
+        rate = (input_rate if TRANSMIT else output_rate)(passages, 3)
+        tb.log.info("code %d, %d bytes: %.4f beats per cycle", code, size, rate)
+        assert rate >= RATE, f"code {code}, {size} bytes: {rate:.4f} beats per cycle"
