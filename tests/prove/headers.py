@@ -85,7 +85,7 @@ def verdict_of(
 
 def header_parser(transmit: bool, lanes: int, h: Harness) -> None:
     """Any frame of any length, one after the other; the first one or two beats hold the headers."""
-    dut = HeaderParser(transmit=transmit, lanes=lanes)
+    dut = HeaderParser(Beat(lanes), transmit=transmit)
     inside = h.add(dut)
     m, width = h.m, Beat(lanes).bytes
     data, valid, last = h.anything(8 * width, "data"), h.anything(1, "valid"), h.anything(1, "last")

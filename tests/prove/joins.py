@@ -62,7 +62,7 @@ def join(part_bytes: int, stages: int, h: Harness) -> None:
 
 def shifter_tree(lanes: int, h: Harness) -> None:
     """What each join of the tree reads, and where the last output goes; a join has proofs of its own."""
-    dut = ShifterTree(lanes=lanes)
+    dut = ShifterTree(Beat(lanes))
     inside = h.add(dut)
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
     h.m.d.comb += [dut.tags.eq(tags), dut.vectors.eq(vectors)]
@@ -93,7 +93,7 @@ def shifter_tree(lanes: int, h: Harness) -> None:
 
 def compression_unit(lanes: int, h: Harness) -> None:
     e0, t, b = free_parameters(h)
-    dut = CompressionUnit(lanes=lanes)
+    dut = CompressionUnit(Beat(lanes))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
     h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(e0), dut.t.eq(t), dut.b.eq(b)]
@@ -118,7 +118,7 @@ def compression_unit(lanes: int, h: Harness) -> None:
 
 
 def decompression_unit(lanes: int, h: Harness) -> None:
-    dut = DecompressionUnit(lanes=lanes)
+    dut = DecompressionUnit(Beat(lanes))
     h.add(dut)
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
     base = h.anything(8, "base")
@@ -139,7 +139,7 @@ def decompression_unit(lanes: int, h: Harness) -> None:
 
 def plane_unit(lanes: int, h: Harness) -> None:
     """From the lanes' integers on, which the quantiser's own proof covers."""
-    e0, dut = any_e0(h), PlaneUnit(lanes=lanes)
+    e0, dut = any_e0(h), PlaneUnit(Beat(lanes))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
     h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(e0)]
@@ -180,7 +180,7 @@ def plane_unit(lanes: int, h: Harness) -> None:
 
 def dequantisation_unit(lanes: int, h: Harness) -> None:
     """What each lane's block reads and where its value goes; the block has a proof of its own."""
-    e0, dut = any_e0(h), DequantisationUnit(lanes=lanes)
+    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes))
     inside = h.add(dut)
     codes, data = h.anything(4 * (lanes // 8), "codes"), h.anything(32 * lanes, "data")
     absent = h.anything(lanes, "absent")

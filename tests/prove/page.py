@@ -1,19 +1,53 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes docs/assurance.md from the results in docs/assurance.json."""
+"""Writes docs/assurance.md from what the commands recorded: ``python tests/prove/page.py``."""
 
 from __future__ import annotations
 
+import json
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-_HEAD = """\
-# Assurance: what is proved
+DOCS = Path(__file__).parents[2] / "docs"
 
-`make prove` proves properties of the RTL. Each harness joins a component with claims written in Amaranth.
-Yosys turns it into SMT-LIB, and the solver Yices decides it through yosys-smtbmc. Harnesses and command are
-in `tests/prove`. `make prove PROVE_ARGS=--record` writes this page, from the results that it keeps in
-`docs/assurance.json`.
+_HEAD = """\
+# Assurance
+
+What is proved about the RTL, what its benches are worth, and what neither covers. Commands write their
+results into `docs/assurance*.json`, and this page from these. The commit is that of the RTL that was
+examined, with `+` if it had changed since.
+
+| command | what it does | record with |
+|---|---|---|
+| `make prove` | proves claims about components | `PROVE_ARGS=--record` |
+| `make mutants` | changes bits of the RTL; each component's bench must notice | `MUTANTS_ARGS=--record` |
+| `make soak-frames` | frames through the NIC | `FRAMES_ARGS="--json docs/assurance-frames.json"` |
+| `make fuzz` | spoilt input to the C codec under sanitizers, and to all readers | |
+| `python tests/prove/page.py` | writes this page | |
+
+## Components
+
+*Score* is the part of the mutants that are not equivalent that the bench killed. A component without a row
+has neither proof nor mutants of its own; it is tested inside others.
+"""
+
+_MUTANTS = """\
+## Mutants
+
+Yosys inverts a bit of a cell, fixes it at 0 or 1, or inverts it if another bit of the cell is 0 or 1; the
+sample is spread over modules, cells, wires and lines. The component's own cocotb bench then runs, in its
+usual size. A mutant is *killed* if a test fails, or if the simulation takes ten times the processor time
+that it takes without a mutant. It is *equivalent* if Yosys proves by induction that both agree in the next
+cycle if they agreed in all before (the bench has shown that they agree at first). The others *survive*:
+each is a missing test until a proof shows otherwise, which may not have been tried, or take too long.
+"""
+
+_PROOFS = """\
+## Proofs
+
+Each harness joins a component with claims written in Amaranth. Yosys turns it into SMT-LIB, and the solver
+Yices decides it through yosys-smtbmc. Harnesses and command are in `tests/prove`.
 
 - *Induction, k*: the claims hold in the first k cycles after power-up, and in any cycle if they held in the k
   before. So they hold in every cycle, with a reset at any moment.
@@ -23,17 +57,45 @@ in `tests/prove`. `make prove PROVE_ARGS=--record` writes this page, from the re
 - An *invariant* is a claim about registers inside the component. The induction needs it, and proves it too.
 """
 
+_FRAMES = """\
+## Random frames
+
+Frames of every kind, good, spoilt and noise, through one engine of the verilated NIC, in chunks of 4,000
+with four settings each, valid or not. All frames and all counters were as the golden model says; none was
+lost and nothing hung. Continuous integration runs the first 100,000 of each direction with the codec
+`paper`, and 20,000 with `planes`.
+
+| codec | direction | frames | CPU s | seed | RTL |
+|---|---|---|---|---|---|
+"""
+
+_STAGES = """\
+## Stages
+
+After the sign-off of OpenTitan's blocks: *D* is for design, *V* for verification.
+
+| stage | what it asks | state |
+|---|---|---|
+| D1, D2 | function complete, interfaces and registers fixed for the version | reached |
+| D3 | no known fault; area and clock as specified | reached in this flow; no vendor's timing |
+| V1 | a bench for each component, a golden model, all in continuous integration | reached |
+| V2 | all verdicts and settings met, random tests, proofs of the critical parts | reached |
+| V3 | every component measured by mutants and coverage, no survivor without a reason; silicon | not reached |
+"""
+
 _NOT_PROVED = """\
 ## What is not proved
 
-- Components without a section above, `ReceiveLayout` and `AlignmentUnit` among them. Their cocotb benches and
-  the soaks test them; no proof covers them.
+- Components without a proof above, `ReceiveLayout` and `AlignmentUnit` among them. Their cocotb benches and
+  the soaks test them.
 - `AsyncQueue` under resets, `FrameQueue` and the AXI4-Lite decoder beyond the depths of the table; in so few
   cycles a frame of `FrameQueue` has a few beats. A register that samples a bit of the other clock while it
   changes is taken to get the old or the new value.
 - Engines and the NIC as a whole, and AXI4-Stream at their ports.
 - A unit of several lanes as a whole: the proofs are about its lanes, its joins, and what each reads.
 - That Verilog from this RTLIL, and what other tools make of it, does the same; timing.
+- The mutants are a sample, of the components that have a number in the table. Coverage of lines and toggles
+  is not measured, and software has no mutants.
 """
 
 
@@ -55,23 +117,80 @@ def _row(result: dict[str, Any]) -> str:
     return f"| {' | '.join(map(str, columns))} | {result['commit']} |"
 
 
-def page_of(results: Sequence[dict[str, Any]]) -> str:
+def _components(proofs: list[dict[str, Any]], mutants: list[dict[str, Any]]) -> list[str]:
+    """The table of all components with a proof or mutants."""
+    scored = {row["name"]: row for row in mutants}
+    proved: dict[str, list[dict[str, Any]]] = {}
+    for result in proofs:
+        proved.setdefault(result["name"].partition(",")[0], []).append(result)
+    head = "component, claims proved, depth, CPU s, mutants, killed, equivalent, survived, score, seed, RTL"
+    lines = ["| " + head.replace(",", " |") + " |", "|---" * 11 + "|"]
+    total = dict.fromkeys(("mutants", "killed", "equivalent"), 0)
+    for name in dict.fromkeys([*proved, *scored]):
+        results, row = proved.get(name, []), scored.get(name)
+        claims = {text for result in results for text in [*result["claims"], *result["invariants"]]}
+        kinds = ["bounded" if result["bounded"] else "all cycles" for result in results]
+        cells = [name, len(claims) or "", ", ".join(dict.fromkeys(kinds))]
+        cells.append(f"{sum(result['cpu_s'] for result in results):.0f}" if results else "")
+        cells += _scored(row) if row else [""] * 5
+        commits = dict.fromkeys(result["commit"] for result in [*results, *([row] if row else [])])
+        cells += [row["seed"] if row else "", ", ".join(commits)]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+        for key in total:
+            total[key] += row[key] if row else 0
+    cells = ["all", "", "", f"{sum(result['cpu_s'] for result in proofs):.0f}", *_scored(total), "", ""]
+    return [*lines, f"| {' | '.join(map(str, cells))} |", ""]
+
+
+def _scored(row: dict[str, Any]) -> list[Any]:
+    """Mutants, killed, equivalent, survived, score."""
+    real = row["mutants"] - row["equivalent"]
+    score = f"{100 * row['killed'] / real:.1f} %" if real else ""
+    return [row["mutants"], row["killed"], row["equivalent"], real - row["killed"], score]
+
+
+def _survivors(mutants: list[dict[str, Any]]) -> list[str]:
+    """Every survivor with its place in the RTL."""
+    lines = ["| component | change | line of the RTL |", "|---|---|---|"]
+    for row in mutants:
+        lines += [f"| {row['name']} | `{one['change']}` | `{one['source']}` |" for one in row["survivors"]]
+    return [*lines, ""]
+
+
+def page_of(proofs: list[dict[str, Any]], mutants: list[dict[str, Any]], frames: list[dict[str, Any]]) -> str:
     """The page's text."""
-    total = sum(result["cpu_s"] for result in results)
-    lines = [
-        _HEAD,
-        f"{len(results)} harnesses take {total:.0f} s of processor time, with covers and seeded faults.",
-        "All faults were found. The commit is that of the RTL, with `+` if it has changed since.",
+    lines = [_HEAD, *_components(proofs, mutants), _MUTANTS, *_survivors(mutants)]
+    lines += [
+        _PROOFS,
+        f"{len(proofs)} harnesses, with covers and seeded faults. All faults were found.",
         "",
         "| harness | claims and invariants | depth | covers | faults found | CPU s | RTL |",
         "|---|---|---|---|---|---|---|",
-        *map(_row, results),
+        *map(_row, proofs),
         "",
     ]
-    for result in results:
-        lines += [f"## {result['name']}", ""]
+    for result in proofs:
+        lines += [f"### {result['name']}", ""]
         lines += _items("Proved", result["claims"])
         lines += _items("Assumed", result["assumptions"])
         lines += _items("Reached", result["covers"])
         lines += _items("Seeded faults, and what refutes them", result["faults"])
-    return "\n".join([*lines, _NOT_PROVED])
+    lines += [_FRAMES.rstrip()] if frames else []
+    lines += [
+        f"| {row['codec']} | {row['direction']} | {row['frames']:,} | {row['cpu_s']:.0f} | {row['seed']} "
+        f"| {row['commit']} |"
+        for row in frames
+    ]
+    return "\n".join([*lines, "", _NOT_PROVED, _STAGES])
+
+
+def main() -> None:
+    """Write the page from the three records."""
+    names = ("assurance", "assurance-mutants", "assurance-frames")
+    paths = [DOCS / f"{name}.json" for name in names]
+    records = [json.loads(path.read_text(encoding="utf-8")) if path.exists() else [] for path in paths]
+    (DOCS / "assurance.md").write_text(page_of(*records), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

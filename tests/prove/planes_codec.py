@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Mux, Value
+from functools import partial
+
+from amaranth.hdl import Cat, Const, Mux, Value
 from harness import Fault, Harness, Proof, first_of
 from paper_codec import parts
 
 from inceptionn.hdl.codec.planes.lane_dequantiser import LaneDequantiser
 from inceptionn.hdl.codec.planes.lane_quantiser import Z_BITS, LaneQuantiser
+from inceptionn.wire import BF16_LANES, FP32_LANES, MANTISSA_BITS, LaneType
 
 LATEST = LaneQuantiser.LATENCY + 1
 """Cycles to ``lossy``, the last output of the quantiser."""
@@ -44,23 +47,27 @@ def modulo_65535(total: Value) -> Value:
     return Mux(twice == 65535, 0, twice[:16])
 
 
-def lane_quantiser(h: Harness) -> None:
-    e0, dut = any_e0(h), LaneQuantiser()
+def lane_quantiser(kind: LaneType, h: Harness) -> None:
+    """A lane is judged as the upper bits of an fp32 word."""
+    e0, dut = any_e0(h), LaneQuantiser(kind)
     h.add(dut)
-    lane, present = h.anything(32, "lane"), h.anything(1, "present")
+    lane, present = h.anything(8 * kind.bytes, "lane"), h.anything(1, "present")
     h.m.d.comb += [dut.lane.eq(lane), dut.present.eq(present), dut.e0.eq(e0)]
-    late, there = (h.past(value, LATEST) for value in (lane, present))
+    below = Const(0, MANTISSA_BITS - kind.mantissa_bits)
+    late, there = Cat(below, h.past(lane, LATEST)), h.past(present, LATEST)
+    restored = Cat(below, dut.lossy)
     settled = h.running(LATEST)
     q, raw = steps(late, e0)
     s = late[31]
-    z, is_raw, gained, carry = (h.past(value) for value in (dut.z, dut.raw, dut.gained, dut.carry))
+    gains = Cat(below, dut.gained)
+    z, is_raw, gained, carry = (h.past(value) for value in (dut.z, dut.raw, gains, dut.carry))
     h.claim("a lane is raw from e0 + 14 on, and only then", ~settled | (is_raw == (there & raw)))
     h.claim(
         "z is 2q - s of the nearest multiple, ties away from zero; 0 for a zero",
         ~settled | (there & raw) | (z == Mux(there & (q != 0), (q << 1) - s, 0)),
     )
     lossy = Mux(~there, 0, Mux(raw, late, value_of(q, s, e0)))
-    h.claim("lossy is the multiple, or the raw lane", ~settled | (dut.lossy == lossy))
+    h.claim("lossy is the multiple, or the raw lane", ~settled | (restored == lossy))
     was = Mux(there, late, 0)
     total = was[:16] + was[16:] + gained[:16] + gained[16:] + carry
     h.claim(
@@ -73,9 +80,9 @@ def lane_quantiser(h: Harness) -> None:
         "the error is at most half a step",
         ~settled | raw | (e < e0) | ((exact - rounded <= 1 << 23) & (rounded - exact <= 1 << 23)),
     )
-    h.cover("a lane of 15 planes", settled & there & ~raw & z[14])
+    h.cover(f"a lane of {kind.planes} planes", settled & there & ~raw & z[-1])
     h.cover("a raw lane", settled & is_raw & (late[23:31] == 255))
-    h.cover("a lane rounded up into the next exponent", settled & there & (dut.lossy[23:31] > e) & (q != 0))
+    h.cover("a lane rounded up into the next exponent", settled & there & (restored[23:31] > e) & (q != 0))
 
 
 def lane_dequantiser(h: Harness) -> None:
@@ -126,16 +133,20 @@ def round_trip(h: Harness) -> None:
 
 _QUANTISER = "codec.planes.lane_quantiser"
 PROOFS = (
-    Proof("lane_quantiser", lane_quantiser, LATEST + 2, (
+    Proof("lane_quantiser", partial(lane_quantiser, FP32_LANES), LATEST + 2, (
         Fault(_QUANTISER, "p.shift == place + 1", "p.shift == place + 2"),
         Fault(_QUANTISER, "Mux(large, 0,", "Mux(large, 1,"),
         Fault(_QUANTISER, "p.above < 0", "p.above < 1"),
         Fault(_QUANTISER, "carry=~rounded_down & (shift != 0)", "carry=~rounded_down"),
-        Fault(_QUANTISER, "p.shift <= place)", "p.shift < place)"),
+        Fault(_QUANTISER, "p.shift <= place +", "p.shift < place +"),
+    )),
+    Proof("lane_quantiser, bf16", partial(lane_quantiser, BF16_LANES), LATEST + 2, (
+        Fault(_QUANTISER, "(shift <= lacks)", "(shift < lacks)"),
+        Fault(_QUANTISER, "p.shift == place + 1", "p.shift == place + 2"),
     )),
     Proof("lane_dequantiser", lane_dequantiser, LaneDequantiser.LATENCY + 2, (
         Fault("codec.planes.lane_dequantiser", "_BASE_ABOVE_E0 = 16", "_BASE_ABOVE_E0 = 15"),
-        Fault("codec.planes.lane_dequantiser", "p.any_set | p.word_set", "p.any_set"),
+        Fault("codec.planes.lane_dequantiser", "(any_set | p.word_set)", "any_set"),
     )),
     Proof("lane_quantiser, round trip", round_trip, 2 * LATEST + LaneDequantiser.LATENCY + 2, (
         Fault(_QUANTISER, " + p.rounded[-1]", ""),

@@ -31,8 +31,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import page
 from harness import Fault, Harness, Proof
-from page import page_of
 
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
@@ -300,7 +300,7 @@ def record(results: list[Result], names: Iterable[str]) -> None:
     known = {result["name"]: result for result in [*older, *newer]}
     kept = [known[name] for name in names if name in known]
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    (ROOT / "docs" / "assurance.md").write_text(page_of(kept), encoding="utf-8")
+    page.main()
 
 
 def main() -> int:

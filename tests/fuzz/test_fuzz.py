@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The command that fuzzes: a short run of its readers, and what it does with a finding."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = Path(__file__).with_name("fuzz.py")
+
+
+def fuzz(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    code = f"import fuzz, sys\n{before}\nsys.exit(fuzz.main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(COMMAND.parent)},
+    )  # fmt: skip
+
+
+def test_readers_refuse_what_is_spoilt() -> None:
+    done = fuzz("message", "npy", "capture", "line", "agreement", "checkpoint", "--seconds", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("no finding\n")
+
+
+def test_a_finding_is_shown() -> None:
+    broken = "fuzz.message.unpack = lambda data: {}[len(data)]"
+    done = fuzz("message", "--seconds", "0.1", before=broken)
+    assert done.returncode == 1
+    assert "message, seed 1, run 0: KeyError: " in done.stderr
+    assert "input: b" in done.stderr
