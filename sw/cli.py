@@ -10,6 +10,7 @@ error, such as a check that fails. An error is one line on standard error.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from .system.extras import pip_install
 from .system.options import one_of
 from .system.signals import unwind_on_signals
+from .system.text import nearest
 
 
 class Command(NamedTuple):
@@ -108,6 +110,9 @@ COMMANDS = {
             "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
             "means": _bench("collective.means", "The error of means by ranks, and what feedback does."),
+            "feedback": _bench("simulated.feedback", "Error feedback and scales: loss by ranks and bytes."),
+            "equal-error": _bench("simulated.equal_error", "Our codecs and others at equal error and bytes."),
+            "halves": _bench("simulated.halves", "Trainings with bfloat16: a raw ring, planes, int4."),
             "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
@@ -199,7 +204,17 @@ def _load(name: str, command: Command) -> Any:
     function = getattr(import_module(command.module), command.function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name)(function)
-    return typer.main.get_command(app)
+    return _with_plain_types(typer.main.get_command(app))
+
+
+def _with_plain_types(command: Any) -> Any:
+    """Let the help of a repeatable parameter show the type of one value: ``<int>`` for ``<list[int]>``."""
+    for parameter in command.params:
+        if (shown := getattr(parameter, "display_type_rich", None)) is not None:
+            parameter.display_type_rich = lambda ctx, shown=shown: (
+                None if (text := shown(ctx=ctx)) is None else re.sub(r"list\[(.*)\]", r"\1", text)
+            )
+    return command
 
 
 def _group(commands: dict[str, Command]) -> type[TyperGroup]:
@@ -218,6 +233,8 @@ def _group(commands: dict[str, Command]) -> type[TyperGroup]:
             return TyperCommand(cmd_name, help=commands[cmd_name].help)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args and args[0] not in commands and not args[0].startswith("-"):
+                ctx.fail(f"No such command {args[0]!r}{nearest(args[0], commands)}.")
             name, found, rest = super().resolve_command(ctx, args)
             return (name, found, rest) if name is None else (name, _load(name, commands[name]), rest)
 

@@ -7,7 +7,7 @@ All numbers are little-endian:
 offset bytes field
 ====== ===== ==========================================================================================
 0      4     magic ``INCM``
-4      1     version, 1
+4      1     version, 1 or 2
 5      1     kind of the payload: 0 fp32 values as they are, 1 a stream of the paper's codec, 2 bfloat16,
              3 a stream of the planes codec
 6      3     E0, T, B of the stream, or E0 and two zeros for planes; zero for other kinds
@@ -18,21 +18,29 @@ offset bytes field
 24     8     bytes of payload
 32     4     index entries
 36     4     CRC-32 (IEEE 802.3, as zlib's) of all other bytes of the message, in their order
-40     8 d   the dimensions, whose product is the number of values
+40     2     in version 2: sections s, 0..4096, of a stream
+42     1     in version 2: type of the sender's values: 0 float32, 1 float16, 2 bfloat16
+43     5     in version 2: zero
+       8 d   the dimensions, whose product is the number of values
+       8 s   the sections' lengths, whose sum is the number of values
+       s     the sections' scale exponents, signed; the one in the header is then 0. Zeros follow, up to a
+             multiple of 8
        8 i   the index: where each run of that number of blocks starts in the payload
              the payload, up to the end of the message
 ====== ===== ==========================================================================================
 
-A sender may store the payload uncompressed, as :func:`pack` does if the stream would be longer than the
-values.
+Version 1 lacks bytes 40 to 47 and sections; it is written for float32 values without sections. A sender may
+store the payload uncompressed, as :func:`pack` does if the stream would be longer than the values.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -40,13 +48,16 @@ from numpy.typing import NDArray
 
 from . import wire
 from .codec import MAX_SCALE, Codec, Index, converted, crc32, scale_exponent
+from .codec.scaling import MOST_SECTIONS, Scaling, check_sections
 from .wire import CodecParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
 
 MAGIC = b"INCM"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<4sBB3BBhIQQII")
+EXTENSION = struct.Struct("<HB5s")
+TYPES = ("float32", "float16", "bfloat16")
 CHECKSUM_OFFSET = HEADER.size - 4
 INDEX_BLOCKS = 32
 """Blocks from one index entry to the next, in the messages that :func:`pack` makes."""
@@ -73,19 +84,29 @@ _KINDS = {spec.name: kind for kind, spec in STREAMS.items()}
 
 @dataclass(frozen=True)
 class Header:
-    """A message's header, checked; ``payload`` is a view of the message's bytes."""
+    """A message's header, checked; ``payload`` is a view of the message's bytes.
+
+    ``scaling`` holds the exponents of the payload's sections. ``dtype`` is the type of the values that were
+    packed, as `unpack` takes it. (Version 1 does not tell it for streams.)
+    """
 
     kind: Kind
     shape: tuple[int, ...]
-    scale: int
+    scaling: Scaling
     parameters: CodecParameters | None
     index: Index | None
     payload: memoryview
+    dtype: str = TYPES[0]
 
     @property
     def count(self) -> int:
         """Number of values."""
         return math.prod(self.shape)
+
+    @property
+    def scale(self) -> int | None:
+        """The scale exponent. None if sections have several."""
+        return self.scaling.common
 
     @property
     def codec(self) -> Codec:
@@ -98,28 +119,35 @@ class Header:
 def pack(
     x: Any,
     codec: Codec | None,
-    scale: int | Literal["auto"] | None = None,
+    scale: int | Literal["auto", "tensor"] | None = None,
     *,
+    sections: Sequence[int] | None = None,
     kind: Kind | None = None,
     dtype: str | None = None,
 ) -> memoryview:
     """Return the message of an array of any shape, as bytes in memory of their own.
 
-    Values are float32, float16 or bfloat16; ``dtype`` "bfloat16" takes uint16 as its patterns.
+    Values are float32, float16 or bfloat16; ``dtype`` "bfloat16" takes uint16 as its patterns. The message
+    tells the type: see `Header.dtype`.
 
     ``scale`` is an exponent as in :class:`~inceptionn.Codec`; ``"auto"`` uses
-    :func:`~inceptionn.codec.scale_exponent`, and None does not scale. ``kind`` is the kind of the payload. By
-    default it is ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
+    :func:`~inceptionn.codec.scale_exponent`, ``"tensor"`` does so in each of ``sections``, the lengths of the
+    array's tensors in C order, and None does not scale. ``kind`` is the kind of the payload. By default it is
+    ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
     ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream. For bfloat16 values
     ``BFLOAT16``, which is exact, takes the place of ``RAW``.
 
-    Errors are those of ``Codec.compress``.
+    Errors are those of ``Codec.compress``, and ``TypeError`` or ``ValueError`` for sections that are not
+    4096 whole numbers at most, of the sum of the values.
     """
     values = np.asarray(x)
     shape = values.shape
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
-    plain = Kind.BFLOAT16 if values.dtype.name in ("bfloat16", "uint16") else Kind.RAW
+    lengths = check_sections(scale, sections, values.size)
+    name = "bfloat16" if values.dtype == np.uint16 else values.dtype.name
+    plain = Kind.BFLOAT16 if name == "bfloat16" else Kind.RAW
+    number = TYPES.index(name) if name in TYPES else 0  # others are refused below
     optional = kind is None
     if kind is None:
         kind = plain if codec is None else Kind.INCEPTIONN
@@ -128,41 +156,77 @@ def pack(
             raise ValueError("a stream needs a codec, not None")
         kind = _KINDS[codec.codec]
     kind = Kind(kind)
-    exponent = 0
-    if scale == "auto":
-        exponent = scale_exponent(values, wire.DEFAULT_CODEC if codec is None else codec.codec, dtype=dtype)
-    elif scale is not None:
-        exponent = scale
-
-    message, numbers, index = memoryview(b""), (0, 0, 0), b""
-    start = HEADER.size + 8 * len(shape)
     if kind in STREAMS:
         assert codec is not None
-        indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
-        first = start + 8 * indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
-        # The stream is written where it stays; memory that it does not need is never touched.
-        message = _memory(first + codec.max_compressed_size(values.size))
-        stream = codec.compress(values, message[first:], scale=exponent, dtype=dtype)
-        size = len(stream)
-        if indexed:
-            index = codec.index(stream, values.size, INDEX_BLOCKS).offsets
-        if optional and size >= values.size * (2 if plain == Kind.BFLOAT16 else 4):
-            kind, index = plain, b""
-        else:
-            numbers = wire.three_numbers(codec.parameters)
-            message = message[: first + size]
-    if kind not in STREAMS:
-        exponent = 0
-        into = "bfloat16" if kind == Kind.BFLOAT16 else None
-        payload = converted(values, into, patterns=dtype == "bfloat16").reshape(-1)
-        size = payload.nbytes
-        message = _memory(start + size)
-        message[start:] = payload.view(np.uint8).data
-    message[: HEADER.size] = HEADER.pack(
-        MAGIC, VERSION, kind, *numbers, len(shape), exponent, INDEX_BLOCKS if index else 0,
-        values.size, size, len(index) // 8, 0,
+        message, size = _with_stream(values, codec, scale, lengths, dtype, number)
+        if not optional or size < values.size * (2 if plain == Kind.BFLOAT16 else 4):
+            return message
+        kind = plain
+    into = "bfloat16" if kind == Kind.BFLOAT16 else None
+    payload = converted(values, into, patterns=dtype == "bfloat16").reshape(-1)
+    front = _front(shape, number)
+    message = _memory(HEADER.size + len(front) + payload.nbytes)
+    message[HEADER.size + len(front) :] = payload.view(np.uint8).data
+    return _sealed(message, (kind, 0, 0, 0, len(shape), 0, 0, values.size, payload.nbytes, 0), front)
+
+
+def _with_stream(
+    values: Any, codec: Codec, scale: Any, lengths: list[int] | None, dtype: str | None, number: int
+) -> tuple[memoryview, int]:
+    """Return the message with a stream, and the stream's size. ``number`` is that of the values' type."""
+    shape, exponent, exponents = values.shape, 0, None
+    if lengths is not None:
+        values, exponents = _by_section(values, lengths, codec, dtype)
+    else:
+        exponent = scale_exponent(values, codec.codec, dtype=dtype) if scale == "auto" else scale or 0
+    front = _front(shape, number, lengths, exponents)
+    indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
+    entries = indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
+    start = HEADER.size + len(front) + 8 * entries
+    # The stream is written where it stays; memory that it does not need is never touched.
+    message = _memory(start + codec.max_compressed_size(values.size))
+    size = len(stream := codec.compress(values, message[start:], scale=exponent, dtype=dtype))
+    if indexed:
+        front += codec.index(stream, values.size, INDEX_BLOCKS).offsets
+    fields = (
+        _KINDS[codec.codec], *wire.three_numbers(codec.parameters), len(shape), exponent,
+        INDEX_BLOCKS if indexed else 0, values.size, size, entries,
     )  # fmt: skip
-    message[HEADER.size : len(message) - size] = struct.pack(f"<{len(shape)}Q", *shape) + index
+    return _sealed(message[: start + size], fields, front), size
+
+
+def _by_section(
+    values: Any, lengths: Sequence[int], codec: Codec, dtype: str | None
+) -> tuple[NDArray[np.float32], list[int]]:
+    """Return values scaled by section, as float32, and the sections' exponents."""
+    scaled = converted(values, patterns=dtype == "bfloat16")
+    flat = scaled.reshape(-1)
+    parts = zip(lengths, accumulate(lengths), strict=True)
+    exponents = [scale_exponent(flat[end - length : end], codec.codec) for length, end in parts]
+    Scaling.of(exponents, lengths).multiply(flat, flat)
+    return scaled, exponents
+
+
+def _front(
+    shape: tuple[int, ...], number: int, lengths: Sequence[int] | None = None, exponents: Any = None
+) -> bytes:
+    """Return what stands between header and index: extension, dimensions and sections."""
+    lengths, exponents = lengths or (), exponents or ()
+    extension = EXTENSION.pack(len(lengths), number, b"") if number or lengths else b""
+    sections = struct.pack(_sections(len(lengths)), *lengths, *exponents)
+    return extension + struct.pack(f"<{len(shape)}Q", *shape) + sections
+
+
+def _sections(count: int) -> str:
+    """Return the layout of a number of sections."""
+    return f"<{count}Q{count}b{-count % 8}x"
+
+
+def _sealed(message: memoryview, fields: tuple[int, ...], front: bytes) -> memoryview:
+    """Write header, ``front`` and checksum of a message that holds its payload."""
+    extended = len(front) > 8 * (fields[4] + fields[9])
+    message[: HEADER.size] = HEADER.pack(MAGIC, 2 if extended else 1, *fields, 0)
+    message[HEADER.size : HEADER.size + len(front)] = front
     checksum = crc32(message[HEADER.size :], crc32(message[:CHECKSUM_OFFSET]))
     struct.pack_into("<I", message, CHECKSUM_OFFSET, checksum)
     return message
@@ -181,13 +245,16 @@ def parse(buffer: Any) -> Header:
     )
     if magic != MAGIC:
         raise _malformed(0, f"the magic is {magic!r}, not {MAGIC!r}")
-    if version != VERSION:
-        raise _malformed(4, f"the version is {version}, not {VERSION}")
+    if version not in (1, VERSION):
+        raise _malformed(4, f"the version is {version}, not 1 or {VERSION}")
     if kind not in tuple(Kind):
         raise _malformed(5, f"the payload is of unknown kind {kind}")
     if dimensions > MAX_DIMENSIONS:
         raise _malformed(9, f"it has {dimensions} dimensions, {MAX_DIMENSIONS} at most")
-    start = HEADER.size + 8 * dimensions + 8 * entries
+    sections, name = _extension(view, kind) if version > 1 else (0, TYPES[2 * (kind == Kind.BFLOAT16)])
+    at = HEADER.size + EXTENSION.size * (version > 1)
+    table = at + 8 * dimensions
+    start = table + struct.calcsize(_sections(sections)) + 8 * entries
     if len(view) != start + size:
         raise _malformed(min(len(view), start + size), f"it has {len(view)} bytes, not {start + size}")
     found = crc32(view[HEADER.size :], crc32(view[:CHECKSUM_OFFSET]))
@@ -195,9 +262,9 @@ def parse(buffer: Any) -> Header:
         raise _malformed(CHECKSUM_OFFSET, f"the checksum is {checksum:#010x}, not {found:#010x}")
 
     # The checksum is right: errors found from here on are the sender's, not damage.
-    shape = struct.unpack_from(f"<{dimensions}Q", view, HEADER.size)
+    shape = struct.unpack_from(f"<{dimensions}Q", view, at)
     if math.prod(shape) != count:
-        raise _malformed(HEADER.size, f"the dimensions {shape} do not make {count} values")
+        raise _malformed(at, f"the dimensions {shape} do not make {count} values")
     spec = STREAMS.get(kind)
     parameters = None if spec is None else spec.from_numbers((e0, t, b))
     if parameters is not None and not (parameters.valid and wire.three_numbers(parameters) == (e0, t, b)):
@@ -210,9 +277,41 @@ def parse(buffer: Any) -> Header:
         raise _malformed(12, f"{entries} index entries, one for {blocks} blocks, do not fit {count} values")
     if kind not in STREAMS and size != count * (4 if kind == Kind.RAW else 2):
         raise _malformed(24, f"{size} bytes of payload do not hold {count} values")
-    offsets = bytes(view[HEADER.size + 8 * dimensions : start])
+    scaling = Scaling((scale,)) if not sections else _scaling_of(view, table, sections, scale, count)
+    offsets = bytes(view[start - 8 * entries : start])
     index = Index(offsets, blocks) if entries else None
-    return Header(Kind(kind), shape, scale, parameters, index, view[start:])
+    return Header(Kind(kind), shape, scaling, parameters, index, view[start:], name)
+
+
+def _extension(view: memoryview, kind: int) -> tuple[int, str]:
+    """Return the number of sections and the type of the values that version 2 states."""
+    at = HEADER.size
+    if len(view) < at + EXTENSION.size:
+        raise _malformed(len(view), "it ends inside the header")
+    sections, number, zeros = EXTENSION.unpack_from(view, at)
+    if sections > MOST_SECTIONS or (sections and kind not in STREAMS):
+        raise _malformed(at, f"it has {sections} sections; a stream has {MOST_SECTIONS} at most")
+    if number >= len(TYPES):
+        raise _malformed(at + 2, f"the values are of unknown type {number}")
+    if any(zeros):
+        raise _malformed(at + 3, "reserved bytes are not zero")
+    return sections, TYPES[number]
+
+
+def _scaling_of(view: memoryview, at: int, sections: int, scale: int, count: int) -> Scaling:
+    """Return the scaling of checked sections."""
+    layout = _sections(sections)
+    found = struct.unpack_from(layout, view, at)
+    lengths, exponents = found[:sections], found[sections:]
+    if scale:
+        raise _malformed(10, f"the scale exponent is {scale}, which sections replace")
+    if sum(lengths) != count:
+        raise _malformed(at, f"the sections have {sum(lengths)} values, not {count}")
+    if any(not -MAX_SCALE <= exponent <= MAX_SCALE for exponent in exponents):
+        raise _malformed(at + 8 * sections, f"a scale exponent is beyond {MAX_SCALE}")
+    if view[at : at + struct.calcsize(layout)] != struct.pack(layout, *found):
+        raise _malformed(at + 9 * sections, "the bytes after the sections are not zero")
+    return Scaling.of(exponents, lengths)
 
 
 def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:
@@ -223,8 +322,13 @@ def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:
     """
     header = parse(buffer)
     if header.kind in STREAMS:
-        codec, index = header.codec, header.index
-        values = codec.decompress(header.payload, header.count, scale=header.scale, index=index, dtype=dtype)
+        codec, stream, scale = header.codec, header.payload, header.scaling.common
+        if scale is not None:
+            values = codec.decompress(stream, header.count, scale=scale, index=header.index, dtype=dtype)
+        else:
+            values = codec.decompress(stream, header.count, index=header.index)
+            header.scaling.divide(values)
+            values = values if dtype is None else converted(values, dtype)
     else:
         stored = np.frombuffer(header.payload, "<f4" if header.kind == Kind.RAW else "<u2")
         values = converted(stored, dtype, patterns=True)

@@ -9,7 +9,9 @@ from .codec import (
     available_paths,
     converted,
     crc32,
+    exponent_of,
     force_path,
+    largest_magnitude,
     operation_paths,
     scale_exponent,
 )
@@ -26,7 +28,9 @@ __all__ = [
     "available_paths",
     "converted",
     "crc32",
+    "exponent_of",
     "force_path",
+    "largest_magnitude",
     "operation_paths",
     "scale_exponent",
 ]

@@ -321,8 +321,26 @@ class Codec:
             out, dtype = _empty(count, dtype), "bfloat16"
         into = _destination(out, count, dtype, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _paths.backend.decompress(stream, into, None, starts, blocks, *self._numbers, scale, self._threads)
+        try:
+            numbers = self._numbers
+            _paths.backend.decompress(stream, into, None, starts, blocks, *numbers, scale, self._threads)
+        except ValueError as error:
+            raise ValueError(f"{error}{self._other_codec(stream, count)}") from None
         return out
+
+    def _other_codec(self, stream: Any, count: int) -> str:
+        """Return a hint if a stream that this codec refuses is one of another codec.
+
+        Streams of less than a block may be so by accident.
+        """
+        for name, number in _NUMBERS.items():
+            if name != self.codec and count >= wire.STREAM_LANES:
+                try:
+                    _paths.backend.offsets(stream, count, 1, number)
+                except ValueError:
+                    continue
+                return f" (it is one of codec={name!r})"
+        return ""
 
     def decompress_add(
         self,
@@ -394,35 +412,43 @@ class Codec:
         _paths.backend.lossy(values, into, *self._numbers, scale, self._threads)
         return out
 
-    def split(self, x: Floats, out: Floats | None = None, *, scale: int = 0) -> Floats:
-        """Return `lossy` of ``x`` and leave in ``x`` what is lost, zero where that is not finite.
+    def feed_back(
+        self, x: Any, residual: Floats, out: Floats | None = None, *, scale: int = 0, decay: float = 1.0
+    ) -> Floats:
+        """Return `lossy` of ``x + decay * residual`` in float32, and make the residual what that loses.
 
-        Error feedback in one pass over memory. ``x`` is a C-contiguous, writable float32 array. ``out``, of
-        the same type and size, must not overlap it.
+        Error feedback in one pass over memory; the bits are those of the separate steps. ``x`` has any of the
+        types. ``residual`` is a C-contiguous, writable float32 array of its size, of finite values, elsewhere
+        in memory; zero is what infinities and NaNs leave. ``out``, float32, may be ``x``. The residual is
+        unspecified after an ``OverflowError``.
         """
-        _destination(x, None, None, "values")
+        values = _values(x)
+        _destination(residual, values.size, None, "residual")
         if out is None:
-            out = np.empty(x.shape, x.dtype)
-        _destination(out, x.size, None, "out")
-        if (x.dtype, out.dtype) != (_FLOAT32, _FLOAT32):
-            raise TypeError(f"values and out must be float32 arrays, not {x.dtype} and {out.dtype}")
-        _paths.backend.split(x, out, *self._numbers, scale, self._threads)
+            out = np.empty(values.shape, _FLOAT32)
+        _destination(out, values.size, None, "out")
+        if (residual.dtype, out.dtype) != (_FLOAT32, _FLOAT32):
+            raise TypeError(f"residual and out must be float32 arrays, not {residual.dtype} and {out.dtype}")
+        _paths.backend.feed_back(values, residual, out, decay, *self._numbers, scale, self._threads)
         return out
 
-    def scaled(self, exponent: int) -> Codec | ScaledCodec:
+    def scaled(self, exponent: int, dtype: str | None = None) -> Codec | ScaledCodec:
         """Return this codec with streams of values times ``2**exponent``; itself for exponent 0.
 
-        ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`.
+        ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`. ``dtype``
+        "bfloat16": its methods take uint16 as bfloat16 patterns.
         """
-        return ScaledCodec(self, exponent) if exponent else self
+        return ScaledCodec(self, exponent, dtype) if exponent or dtype else self
 
-    def summing(self, exponent: int = 0) -> Codec | ScaledCodec:
+    def summing(self, exponent: int = 0, dtype: str | None = None) -> Codec | ScaledCodec:
         """Return this codec for sums of several ranks' values, scaled as by `scaled`; a `SummingCodec`.
 
         With ``planes`` the sums are exact. The result brings a rank's own values onto the lattice, the
         multiples of the step ``D = 2 * error_bound`` of scaled values: `compress` and `lossy` do so with all,
         `compress_sum` and `decompress_add` with the addend. Large values, which the codec itself
-        keeps, are rounded to a multiple too, so the bound holds for every finite value. NaNs become one.
+        keeps, are rounded to a multiple too, so the bound holds for every finite value whose multiple fp32
+        has. From ``2**128 - error_bound * 2**-exponent`` on (with exponents of ``-104 - k`` and less, for the
+        bound 2^-k) magnitudes become infinite, as those that round to 2^128 do in fp32. NaNs become one.
         What arrives is on the lattice, and so are sums, which later compressions keep. So sums have the same
         bits in every order, as long as the magnitudes of a lane's values add up to at most 2^24 D; beyond,
         they are rounded as fp32 sums are.
@@ -436,8 +462,8 @@ class Codec:
         The paper's codec truncates by magnitude and has no lattice: its result is that of `scaled`.
         """
         if not self.sums_exactly:
-            return self.scaled(exponent)
-        return ScaledCodec(self._on_lattice, exponent)
+            return self.scaled(exponent, dtype)
+        return ScaledCodec(self._on_lattice, exponent, dtype)
 
     @property
     def sums_exactly(self) -> bool:
@@ -522,10 +548,23 @@ def scale_exponent(
     scale again, or a finer one. ``dtype`` as in :class:`Codec`. ``mode`` is accepted for one release.
     """
     spec, _ = _chosen(codec, mode, stacklevel=3)
-    bits = _paths.backend.largest(_values(x, dtype))
-    if not bits:
-        return 0
-    fraction, exponent = math.frexp(float(np.uint32(bits).view(np.float32)))
+    exponent = exponent_of(largest_magnitude(x, dtype=dtype), spec)
+    return 0 if exponent is None else -exponent
+
+
+def largest_magnitude(
+    x: Any, residual: Floats | None = None, decay: float = 1.0, *, dtype: Any = None
+) -> float:
+    """Return the largest finite magnitude of ``x``, or of ``x + decay * residual`` in float32; 0 if none."""
+    bits = _paths.backend.largest(_values(x, dtype), residual, decay)
+    return float(np.uint32(bits).view(np.float32))
+
+
+def exponent_of(largest: float, spec: CodecSpec) -> int | None:
+    """Return the least e, -126..126, with ``largest < 2**e``, or ``<=`` if the codec rounds; None for 0."""
+    if not largest:
+        return None
+    fraction, exponent = math.frexp(largest)
     if spec.rounds and fraction == 0.5:
         exponent -= 1
-    return max(-MAX_SCALE, min(MAX_SCALE, -exponent))
+    return max(-MAX_SCALE, min(MAX_SCALE, exponent))

@@ -183,15 +183,31 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
         store(seen, into[first : first + len(bits)])
 
 
-def split(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> None:
-    """Write to ``out`` what `lossy` does, and to ``x`` what is left without it."""
-    values, kept = np.frombuffer(x, np.float32), np.frombuffer(out, np.float32)
-    if len(kept) != len(values) or np.may_share_memory(kept, values):
-        raise ValueError("out must be as large as the values, and elsewhere")
-    lossy(x, out, codec, e0, t, b, scale, threads)
+def _wanted(x: Any, residual: Any, decay: float) -> Any:
+    """Return float32 values of ``x`` plus the decayed residual."""
+    own, left = values_of(x), np.frombuffer(residual, np.float32)
+    if len(left) != len(own) or np.may_share_memory(left, own):
+        raise ValueError("the residual must be fp32, as large as the values, and elsewhere")
     with np.errstate(all="ignore"):
-        values -= kept
-    values[~np.isfinite(values)] = 0
+        return widened(own).view(np.float32) + left * np.float32(decay)
+
+
+def feed_back(
+    x: Any, residual: Any, out: Any, decay: float,
+    codec: int, e0: int, t: int, b: int, scale: int, threads: int,
+) -> None:  # fmt: skip
+    """Write to ``out``, which may be ``x``, what `lossy` keeps of ``x`` plus the decayed residual.
+
+    The rest is the new residual, zero where that is not finite.
+    """
+    left, kept = np.frombuffer(residual, np.float32), values_of(out)
+    wanted = _wanted(x, residual, decay)
+    if kept.dtype != np.float32 or len(kept) != len(wanted) or np.may_share_memory(left, kept):
+        raise ValueError("out must be fp32, as large as the values, the same or elsewhere")
+    lossy(wanted, kept, codec, e0, t, b, scale, threads)
+    with np.errstate(all="ignore"):
+        np.subtract(wanted, kept, out=left)
+    left[~np.isfinite(left)] = 0
 
 
 def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
@@ -213,10 +229,13 @@ def convert(x: Any, out: Any) -> None:
         store(bits, into[first : first + len(bits)])
 
 
-def largest(x: Any) -> int:
-    """Return the bit pattern, in fp32, of the largest finite magnitude; 0 if there is none."""
+def largest(x: Any, residual: Any, decay: float) -> int:
+    """Return the bit pattern, in fp32, of the largest finite magnitude of ``x``; 0 if there is none.
+
+    Of ``x`` plus the decayed residual, unless that is None.
+    """
     found = 0
-    for bits in _runs(values_of(x), 0):
+    for bits in _runs(values_of(x) if residual is None else _wanted(x, residual, decay), 0):
         magnitude = bits & np.uint32(0x7FFFFFFF)
         found = max(found, int(np.where(magnitude < _INFINITY, magnitude, np.uint32(0)).max()))
     return found

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 NUMPY = "numpy"
 AUTOMATIC = "auto"
@@ -25,6 +25,10 @@ class Paths:
         self._what, self._native, self._fallback, self._variable = what, native, fallback, variable
         self._default: str | None = None
         self._wrong: str | None = None
+        if native is not None and not _alike(native, fallback):
+            self._native = None
+            found = f"the C extension {native.__file__} was built for another version of inceptionn"
+            self._wrong = f"{found}: install it again"
         self.force(None)
         if variable is not None and variable in os.environ:
             try:
@@ -63,6 +67,16 @@ class Paths:
             self.backend = self._native
 
     def check(self) -> None:
-        """Raise ``ValueError`` if the environment variable names no path that is available here."""
+        """Raise ``ValueError`` for an environment variable that names no path here, or an old C extension."""
         if self._wrong is not None:
             raise ValueError(self._wrong)
+
+
+def _alike(native: ModuleType, fallback: ModuleType) -> bool:
+    """Tell whether a C module has the functions of NumPy's, with the same arguments."""
+    wanted = {
+        name: f"({', '.join(own.__code__.co_varnames[: own.__code__.co_argcount])})"
+        for name, own in vars(fallback).items()
+        if isinstance(own, FunctionType) and own.__module__ == fallback.__name__ and name[0] != "_"
+    }
+    return wanted == {name: getattr(getattr(native, name, None), "__text_signature__", "") for name in wanted}

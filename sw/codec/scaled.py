@@ -3,27 +3,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from .codec import Codec
+
+T = TypeVar("T")
 
 
 class ScaledCodec:
     """A `Codec` that multiplies by ``2**exponent`` in its streams alone: a codec of the collectives.
 
-    Its methods are those of the codec without the argument ``scale``. Arrays keep their values, which saves
-    two passes over memory.
+    Its methods are those of the codec without the arguments ``scale`` and ``dtype``. Arrays keep their
+    values, which saves two passes over memory.
     """
 
-    def __init__(self, codec: Codec, exponent: int) -> None:
+    def __init__(self, codec: Codec, exponent: int, dtype: str | None = None) -> None:
         self.codec, self.exponent = codec, exponent
+
+        def bound(method: Callable[..., T]) -> Callable[..., T]:
+            return partial(method, scale=exponent, dtype=dtype) if dtype else partial(method, scale=exponent)
+
         self.name = f"{codec.name}, scale {exponent}"
         self.max_compressed_size = codec.max_compressed_size
-        self.compress = partial(codec.compress, scale=exponent)
-        self.decompress = partial(codec.decompress, scale=exponent)
-        self.decompress_add = partial(codec.decompress_add, scale=exponent)
-        self.compress_sum = partial(codec.compress_sum, scale=exponent)
-        self.lossy = partial(codec.lossy, scale=exponent)
-        self.split = partial(codec.split, scale=exponent)
+        self.compress = bound(codec.compress)
+        self.decompress = bound(codec.decompress)
+        self.decompress_add = bound(codec.decompress_add)
+        self.compress_sum = bound(codec.compress_sum)
+        self.lossy = bound(codec.lossy)
+        self.feed_back = partial(codec.feed_back, scale=exponent)

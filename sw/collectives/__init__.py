@@ -12,7 +12,7 @@ from .error_feedback import ErrorFeedback
 from .ledger import Statistics, statistics
 from .requests import CollectiveRequest
 from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
-from .settings import Op, Path, Scale
+from .settings import Op, Path, Scale, SumScale
 from .values.bfloat16 import BFloat16
 from .values.buffers import IN_PLACE
 from .values.stream_codec import StreamCodec, SummingCodec, examine
@@ -31,6 +31,7 @@ __all__ = [
     "Scale",
     "Statistics",
     "StreamCodec",
+    "SumScale",
     "SummingCodec",
     "allgather_comp",
     "allreduce_comp",

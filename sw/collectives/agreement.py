@@ -5,25 +5,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import MAX_SCALE, Codec, scale_exponent
+from ..codec import MAX_SCALE, Codec, exponent_of, largest_magnitude
+from ..codec.scaling import MOST_SECTIONS, Scaling
 from ..system.text import LONGEST, brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
-from ..wire import EXPONENT_BIAS
-from .settings import Path, Scale
+from ..wire import CODECS, DEFAULT_CODEC, EXPONENT_BIAS
+from .settings import Path, SumScale
+from .values.fed import Fed
 from .values.stream_codec import StreamCodec, codec_text
 from .values.wire_form import MalformedStream
 
-_VERSION = 2
+_VERSION = 3
 """The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """The range of a rank's largest exponent."""
@@ -43,25 +44,25 @@ class MismatchError(ValueError):
 def agree(
     transport: Transport,
     terms: dict[str, Any],
-    largest: int | None,
+    value: Any,
     error: Exception | None,
-    allowed: range = EXPONENTS,
-) -> list[int | None]:
-    """Return all ranks' ``largest``, if all have the same ``terms`` and no rank has an ``error``.
+    valid: Callable[[Any], bool] = lambda value: value is None,
+) -> list[Any]:
+    """Return all ranks' ``value``, if all have the same ``terms`` and no rank has an ``error``.
 
     Otherwise every rank raises: its own error if it has one, else `MismatchError`. The latter names the first
     term that differs, two ranks and both values. Ranks exchange a digest of the terms, and the terms
     themselves only if digests differ. What a rank sends is checked: `MismatchError` names a rank whose answer
-    has another form, or a ``largest`` that is not in ``allowed``.
+    has another form, or a value that is not ``valid``.
     """
     own = {"version": _VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
-    answers = transport.exchange([_digest(own), largest, wrong])
+    answers = transport.exchange([_digest(own), value, wrong])
     if error is not None:
         raise error
     for rank, answer in enumerate(answers):
         match answer:
-            case [str(), exponent, None] if is_exponent(exponent, allowed):
+            case [str(), theirs, None] if valid(theirs):
                 pass
             case [str(), _, str(problem)]:
                 raise MismatchError(f"rank {rank} cannot take part: {printable(problem[:LONGEST])}")
@@ -69,7 +70,7 @@ def agree(
                 raise _malformed(rank, answer)
     if len({theirs for theirs, _, _ in answers}) > 1:
         _name_the_difference([theirs for theirs, _, _ in answers], transport.exchange(own))
-    return [exponent for _, exponent, _ in answers]
+    return [theirs for _, theirs, _ in answers]
 
 
 def exchanged(transport: Transport, value: Any, valid: Callable[[Any], bool]) -> list[Any]:
@@ -85,9 +86,16 @@ def exchanged(transport: Transport, value: Any, valid: Callable[[Any], bool]) ->
     return answers
 
 
-def is_exponent(value: Any, allowed: range = EXPONENTS) -> bool:
-    """Tell whether a rank's message is None or a whole number in ``allowed``."""
-    return value is None or is_whole(value, allowed)
+def is_exponent(value: Any) -> bool:
+    """Tell whether a rank's message is None or a whole number in `EXPONENTS`."""
+    return value is None or is_whole(value, EXPONENTS)
+
+
+def are_exponents(value: Any) -> bool:
+    """Tell whether a rank's message is None or the largest exponent of each section."""
+    return value is None or (
+        isinstance(value, list) and len(value) <= MOST_SECTIONS and all(map(is_exponent, value))
+    )
 
 
 def is_whole(value: Any, allowed: range) -> bool:
@@ -118,11 +126,17 @@ def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
     for rank, theirs in enumerate(all_terms):
         for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
             # As JSON, as in the digest: in Python, True equals 1, and 1.0 does.
-            if _digest({word: theirs.get(word)}) != _digest({word: first.get(word)}):
+            own, other = ({word: terms[word]} if word in terms else {} for terms in (first, theirs))
+            if _digest(own) != _digest(other):
                 raise MismatchError(
-                    f"{printable(word[:200])} differs: rank 0 has {brief(first.get(word))}, "
-                    f"rank {rank} has {brief(theirs.get(word))}"
+                    f"{printable(word[:200])} differs: rank 0 has {_said(own)}, "
+                    f"rank {rank} has {_said(other)}"
                 )
+
+
+def _said(term: dict[str, Any]) -> str:
+    """Return a term's value as text, and that of no term."""
+    return "no such term" if not term else brief(*term.values())
 
 
 @contextmanager
@@ -145,33 +159,56 @@ def moving_data(transport: Transport) -> Iterator[None]:
         raise
 
 
-def largest_exponent(lanes: NDArray[np.float32], codec: StreamCodec) -> int | None:
+def largest_exponent(lanes: NDArray[Any] | Fed, codec: StreamCodec) -> int | None:
     """Return the smallest e, -126..126, with \\|x\\| < 2**e for every finite value; None if those are zero.
 
-    For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e.
+    For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e. Lanes are float32,
+    float16, or uint16 with bfloat16 patterns.
     """
-    scale = scale_exponent(lanes, codec.codec) if isinstance(codec, Codec) else scale_exponent(lanes)
-    if scale == 0 and not np.any(lanes[np.isfinite(lanes)]):
-        return None
-    return -scale
+    spec = codec.spec if isinstance(codec, Codec) else CODECS[DEFAULT_CODEC]
+    return exponent_of(
+        lanes.largest() if isinstance(lanes, Fed) else largest_magnitude(lanes, dtype="bfloat16"), spec
+    )
 
 
-def effective(scale: Scale, path: Path, codec: StreamCodec) -> Scale:
-    """Return the scale that a call uses. "auto" applies only with a `Codec`, whose bound is absolute."""
-    return None if scale == "auto" and (path == "off" or not isinstance(codec, Codec)) else scale
+def is_relative(scale: SumScale) -> bool:
+    """Tell whether a scale follows the largest values: "auto", and "tensor" in each section."""
+    return scale in ("auto", "tensor")
 
 
-def common_scale(scale: Scale, largest: list[int | None], ranks: int) -> int:
+def effective(scale: SumScale, path: Path, codec: StreamCodec) -> SumScale:
+    """Return the scale that a call uses. A relative one needs a `Codec`, whose bound is absolute."""
+    return None if is_relative(scale) and (path == "off" or not isinstance(codec, Codec)) else scale
+
+
+def common_scaling(
+    scale: SumScale, largest: Sequence[Sequence[int | None] | None], lengths: Sequence[int], ranks: int
+) -> Scaling:
+    """Return the scaling of all ranks' lanes, of sections of these lengths.
+
+    ``largest`` has the largest exponent of each section by rank, or None for a rank without values. Raises
+    `MismatchError` for another number of exponents, and as `common_scale`.
+    """
+    for rank, each in enumerate(largest):
+        if each is not None and len(each) != len(lengths):
+            raise _malformed(rank, each)
+    of_ranks = [each for each in largest if each is not None]
+    by_section = zip(*of_ranks, strict=True) if of_ranks else ()
+    exponents = [common_scale(scale, found, ranks) for found in by_section]
+    return Scaling.of(exponents, lengths) if exponents else Scaling()
+
+
+def common_scale(scale: SumScale, largest: Sequence[int | None], ranks: int) -> int:
     """Return the exponent by which all ranks scale (a power of two), from all ranks' largest exponents.
 
-    With "auto" the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises `MismatchError` if a
-    given scale would move values out of fp32's range.
+    With a relative scale the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises
+    `MismatchError` if a given scale would move values out of fp32's range.
     """
     known = [exponent for exponent in largest if exponent is not None]
     growth = math.ceil(math.log2(ranks))
     if scale is None or not known:
         return 0
-    if scale == "auto":
+    if isinstance(scale, str):
         return max(-MAX_SCALE, min(MAX_SCALE, -(max(known) + growth)))
     if max(known) + scale + growth > EXPONENT_BIAS:
         raise MismatchError(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_reduce_steps, ring
 from .call import Call, Collective, Feedback, run
 from .requests import Plan, blocking, nonblocking, plan
-from .settings import Algorithm, Dtype, Legs, Op, Path, Scale, Settings, Upper
+from .settings import Algorithm, Dtype, Legs, Op, Path, Settings, SumScale, Upper
 from .values.buffers import Buffers
 from .values.stream_codec import StreamCodec
 from .values.wire_form import Raw
@@ -32,7 +33,8 @@ def allreduce_comp(
     codec: StreamCodec | None = None,
     path: Path = "auto",
     algorithm: Algorithm = "ring",
-    scale: Scale = "auto",
+    scale: SumScale = "auto",
+    sections: Sequence[int] | None = None,
     legs: Legs | None = None,
     group_size: int | None = None,
     upper: Upper = "ring",
@@ -59,21 +61,19 @@ def allreduce_comp(
         the NICs' codec if they are used, else ``Codec()``.
     path
         "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
-        and "off" sends raw. "auto" is "nic" if every rank has a NIC that is set to this codec, else
-        "software".
+        "off" sends raw. "auto" is "nic" if every rank has a NIC set to this codec, else "software".
     algorithm
         "ring" (Algorithm 1), "hierarchical" (Fig. 1b, 1c), "worker_aggregator" (rank 0 aggregates and
-        contributes values), or "paper_baseline" (Fig. 1a). The last is a tree of aggregators, which are the
-        first ranks and contribute no values: their send buffers are not read, and a mean is that of the
-        workers.
+        contributes values), or "paper_baseline" (Fig. 1a). The last is a tree of aggregators, the first
+        ranks. They contribute no values: no send buffer of theirs is read, a mean is that of the workers.
     scale
         Values are multiplied by ``2**scale`` before and divided afterwards. This is exact (except for
         subnormal numbers) and scales the error bound. With "auto" and an `inceptionn.Codec`, the sum of the
-        largest values is brought just below 1; other codecs get unscaled values. None does not scale, so
-        values below the bound become zero.
+        largest values is brought just below 1; other codecs get unscaled values. "tensor" does so in each of
+        ``sections``, the lengths of the array's tensors. None makes values below the bound zero.
     legs
-        The compressed legs of an aggregator: "up", "down", "both" or "none". The default is "both", but "up"
-        for "paper_baseline", since the paper compresses gradients and sends weights down raw.
+        The compressed legs of an aggregator: "up", "down", "both" (the default) or "none". The default is
+        "up" for "paper_baseline": the paper sends weights down raw.
     group_size, upper
         For "hierarchical", the number of consecutive ranks per group, and the algorithm between groups. The
         last group may be smaller. The default size is the largest divisor of the number of ranks up to its
@@ -84,25 +84,25 @@ def allreduce_comp(
     sub_block
         Approximate number of lanes per message.
     feedback
-        An `ErrorFeedback` and the tensor's name in it. Its residual is added to this rank's values, and the
-        part that ``codec`` removes is the next residual. Its own codec and ranks are not used.
+        An `ErrorFeedback` and the array's name in it. Its residual is added to this rank's values; what
+        ``codec`` removes is the next one. Its own codec and ranks are not used.
     timeout
         Seconds without progress after which a wait raises `TransportTimeout`. Default: the transport's.
 
     The error of every compression is within ``b = error_bound * 2**-scale``. A sum in a ring passes one
     compression per rank. So if scaled values stay below 1, the error is at most ``size * b`` for the sum.
     With ``planes`` it is exact once each rank's own values are quantised, and the same in every order and
-    algorithm (`Codec.summing`; an aggregator's raw leg up is the exception). A mean is that sum, divided at
-    every rank after the last compression: its error is at most ``b``. A ``RuntimeWarning`` is issued once per
+    algorithm (`Codec.summing`; not with an aggregator's raw leg up). A mean is that sum, divided at every
+    rank after the last compression: its error is at most ``b``. A ``RuntimeWarning`` is issued once per
     communicator if half or more of the energy of a rank's values becomes zero, or all but a few outliers.
 
     Raises `MismatchError` at every rank if they do not agree, or if one of them cannot take part (that rank
     raises its ``TypeError`` or ``ValueError``). Nothing has been sent in this case. Raises `TransportError`
-    if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards. After
-    an error the receive buffer is unspecified.
+    if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards.
+    After an error the receive buffer is unspecified.
     """
-    settings = Settings(op, codec, path, algorithm, scale, legs, group_size, upper, dtype, sub_block)
-    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, settings, feedback)
+    given = Settings(op, codec, path, algorithm, scale, sections, legs, group_size, upper, dtype, sub_block)
+    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, given, feedback)
 
 
 iallreduce_comp = nonblocking(allreduce_comp)
@@ -152,4 +152,4 @@ def _move(call: Call, place: Place | None) -> None:
         hierarchical_all_reduce(
             form, up, down, settings.group(size), settings.upper, source, lanes, settings.sub_block
         )
-    call.unscale(lanes, call.exponents[0], terms)
+    call.unscale(lanes, terms=terms)

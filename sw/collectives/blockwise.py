@@ -90,7 +90,7 @@ def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, se
         else:
             hierarchical_reduce_scatter(form, settings.group(t.size), source, lanes, blocks)
         call.settle_sum(lanes[buffers.own])
-        call.unscale(lanes[buffers.own], call.exponents[0])
+        call.unscale(lanes[buffers.own], start=buffers.own.start)
 
     run(
         t, REDUCE_SCATTER, settings,
@@ -108,8 +108,8 @@ def _all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settin
             ring(form, range(t.size), lanes, lanes, _one_each(blocks, t.size), all_gather_steps(t.size))
         else:
             hierarchical_all_gather(form, settings.group(t.size), lanes, blocks)
-        for rank, exponent in enumerate(call.exponents):
-            call.unscale(lanes[blocks.block(rank)], exponent)
+        for rank in range(t.size):
+            call.unscale(lanes[blocks.block(rank)], rank)
 
     run(
         t, ALL_GATHER, settings,

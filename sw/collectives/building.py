@@ -7,16 +7,19 @@ on these parts alone; `docs/layers.md` describes its systems.
 
 - Agreement: `agree`, `choose_path`, `moving_data`, `check_scale`.
 - Values of all ranks outside it: `exchanged`, and what they may be, `is_amount`, `is_whole`.
-- Scale: `largest_exponent`, `common_scale`, `with_scale`; `Codec.scaled` for a scale that all ranks share.
+- Scale: `largest_exponent`, `common_scale`, `with_scale`; `Codec.scaled` for a scale that all ranks share,
+  `Scaling` for lanes.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `codec_text`.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
 - Loss of small values: `LostEnergy`, `watch`.
-- Statistics: `Ledger`, `Spent`, and `counted` to count a transport's calls in a ledger of your own.
+- Statistics: `Ledger`, `Spent`, `counted` to count a transport's calls in a ledger of your own, and for an
+  exchange of your own `counting`.
 """
 
+from ..codec.scaling import Scaling
 from .agreement import (
     agree,
     choose_path,
@@ -31,7 +34,7 @@ from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
-from .ledger import Ledger, counted
+from .ledger import Ledger, counted, counting
 from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
@@ -47,6 +50,7 @@ __all__ = [
     "LostEnergy",
     "Parts",
     "Raw",
+    "Scaling",
     "Spent",
     "WireForm",
     "add_decompressed",
@@ -60,6 +64,7 @@ __all__ = [
     "codec_text",
     "common_scale",
     "counted",
+    "counting",
     "default_group_size",
     "exchanged",
     "from_bfloat16",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -12,12 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
+from ..codec.scaling import Scaling
 from ..transport import Transport
-from .agreement import agree, choose_path, common_scale, effective, largest_exponent, moving_data
+from .agreement import (
+    agree,
+    are_exponents,
+    choose_path,
+    common_scaling,
+    effective,
+    is_relative,
+    largest_exponent,
+    moving_data,
+)
 from .error_feedback import ErrorFeedback
 from .ledger import ledger_of
-from .settings import ALGORITHMS, Op, Path, Scale, Settings
+from .settings import ALGORITHMS, Op, Path, Settings, SumScale
 from .values.buffers import Buffers
+from .values.fed import Fed
 from .values.lost_energy import watch
 from .values.stream_codec import StreamCodec
 from .values.wire_form import Tagged, WireForm, wire_form
@@ -44,15 +56,15 @@ class Collective:
 
 @dataclass(frozen=True)
 class Call:
-    """A call on which all ranks have agreed. ``exponents`` holds the exponent of each rank's scale. It is 0
-    where the codec scales. ``exact``: own values are on the codec's lattice, or come there as they are sent.
+    """A call on which all ranks have agreed. ``scalings`` holds that of each rank's lanes, none where the
+    codec scales. ``exact``: own values are on the codec's lattice, or come there as they are sent.
     """
 
     settings: Settings
     form: WireForm
     source: Lanes
     lanes: Lanes
-    exponents: list[int]
+    scalings: list[Scaling]
     exact: bool = False
 
     @property
@@ -68,15 +80,18 @@ class Call:
         if self.exact and isinstance(self.form, Tagged):
             self.form.settle(lanes)
 
-    def unscale(self, lanes: Lanes, exponent: int = 0, terms: int | None = None) -> None:
-        """Divide complete lanes by ``2**exponent``, and those of a mean by ``terms`` (default: the ranks).
+    def unscale(self, lanes: Lanes, of: int = 0, start: int = 0, terms: int | None = None) -> None:
+        """Undo the scaling of rank ``of`` in complete lanes, and divide a mean by ``terms`` (default: ranks).
+
+        ``start`` is the place of ``lanes`` among all lanes of that rank.
 
         A mean is divided here, after the last compression: before it, the codec would round the quotient at
         a bound that leaves room for the sum. Every rank multiplies the same sum by the same factor, so all
         get the same bits.
         """
-        if exponent:
-            np.multiply(lanes, np.float32(2.0**-exponent), out=lanes)
+        if lanes.dtype != np.float32:  # multiplied as they were restored
+            return
+        self.scalings[of].divide(lanes, start)
         terms = terms or self.transport.size
         if self.settings.op is Op.MEAN and terms > 1:
             np.multiply(lanes, np.float32(1 / terms), out=lanes)
@@ -95,87 +110,108 @@ def run(
 
     ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
     `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
-    at the end. (For a sum with an `inceptionn.Codec` in software the streams are scaled, and lanes are not.)
-    Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error feedback of this
-    rank's values, with their name. Its residual changes only after the ranks have agreed.
+    at the end. (For a sum of one scale with an `inceptionn.Codec` in software the streams are scaled, and
+    lanes are not.) Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error
+    feedback of this rank's values, with their name. Its residual changes only after the ranks have agreed.
     """
     size, rank, start, sent = transport.size, transport.rank, perf_counter(), transport.bytes_sent
     error: Exception | None = None
     agreed: dict[str, Any] = {"collective": collective.name, **terms}
     largest = None
-    scale: Scale = None
+    scale: SumScale = None
     try:
         settings.check(size, tuple(collective.algorithms))
+        if settings.sections is not None and not collective.summed:
+            raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
         agreed |= settings.terms()
         path, codec = choose_path(transport, settings.path, settings.codec)
         buffers = buffers_of()
         agreed |= buffers.terms()
-        loaded = buffers.load()
+        direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
+        loaded = buffers.load(direct and collective.summed and size > 1 and feedback is None)
         source, lanes = loaded.source, loaded.lanes
         own = source[loaded.own]
+        lengths = settings.lengths(own.size)
         if path == "off" or not collective.contributes:
             feedback = None
-        if feedback is not None:
-            own = feedback[0].added(own, feedback[1])
+        values = own if feedback is None else feedback[0].fed(own, feedback[1])
         scale = effective(settings.scale, path, codec)
         if scale is not None and collective.contributes:
-            largest = largest_exponent(own, codec)
+            parts = zip(lengths, accumulate(lengths), strict=True)
+            largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
     except (TypeError, ValueError) as problem:
         error = problem
     ready = perf_counter()
-    all_largest = agree(transport, agreed, largest, error)
+    all_largest = agree(transport, agreed, largest, error, are_exponents)
     agreeing = perf_counter() - ready
     # A rank that fails from here on ends the wait of the others, also if its warnings are errors.
     with moving_data(transport):
-        if collective.summed:
-            exponents = [common_scale(scale, all_largest, size)] * size
-        else:
-            exponents = [common_scale(scale, [one], 1) for one in all_largest]
-        loss, exponent = None, exponents[rank]
-        if path != "off" and size > 1 and collective.contributes:
-            # "auto" follows the largest values of all ranks; those of this rank may be much smaller.
-            most = max((e for e in all_largest if e is not None), default=None)
-            quiet = scale == "auto" and collective.summed and largest != most
-            loss = watch(transport)(
-                f"the {collective.name}", codec, own, exponent,
-                auto=scale == "auto", feedback=feedback is not None, quiet=quiet,
-            )  # fmt: skip
+        scalings = _scalings(collective.summed, scale, all_largest, lengths)
+        loss, scaling = None, scalings[rank]
         sums = collective.summed and path != "off"
+        if path != "off" and size > 1 and collective.contributes:
+            # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
+            quiet = is_relative(scale) and collective.summed and _most([largest]) != _most(all_largest)
+            loss = watch(transport)(
+                f"the {collective.name}", codec, values, scaling,
+                sums=sums, auto=is_relative(scale), feedback=feedback is not None, quiet=quiet,
+            )  # fmt: skip
         exact = sums and isinstance(codec, Codec) and codec.sums_exactly
         first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
         coding = perf_counter()
         if feedback is not None or first:
-            own, source = _quantised(own, lanes[loaded.own], codec, exponent, feedback), lanes
+            own, source = _quantised(values, lanes[loaded.own], codec, scaling, feedback), lanes
         coding = perf_counter() - coding
         if sums:
-            codec, exponents = _summing(codec, path, exponents)
-        if exponents[rank] and collective.contributes:
-            np.multiply(own, np.float32(2.0 ** exponents[rank]), out=lanes[loaded.own])
+            codec, scalings = _summing(codec, path, scalings, source.dtype)
+        if any(scalings[rank].exponents) and collective.contributes:
+            scalings[rank].multiply(own, lanes[loaded.own])
             source = lanes
-        form = wire_form(transport, path, codec)
-        move(Call(settings, form, source, lanes, exponents, exact), buffers)
+        halves = lanes.dtype != np.float32
+        form = wire_form(transport, path, codec, 1 / size if halves and settings.op is Op.MEAN else None)
+        move(Call(settings, form, source, lanes, scalings, exact), buffers)
     buffers.store(lanes)
     form.spent.codec += coding
     ledger_of(transport).add(
         collective.name, path, lanes.size, transport.bytes_sent - sent,
-        None if scale is None else exponent, loss.dropped if loss else None,
+        None if scale is None else scaling.common, loss.dropped if loss else None,
         perf_counter() - start, agreeing, form.spent,
     )  # fmt: skip
 
 
-def _summing(codec: StreamCodec, path: Path, exponents: list[int]) -> tuple[StreamCodec, list[int]]:
-    """Return a codec's form for sums, and by rank the scale that is left to the lanes."""
+def _scalings(
+    summed: bool, scale: SumScale, all_largest: Sequence[list[int | None] | None], lengths: Sequence[int]
+) -> list[Scaling]:
+    """Return the scaling of each rank's lanes: a common one for a sum, else its own."""
+    if summed:
+        ranks = len(all_largest)
+        return [common_scaling(scale, all_largest, lengths, ranks)] * ranks
+    return [common_scaling(scale, [each], [1], 1) for each in all_largest]
+
+
+def _most(largest: Sequence[Sequence[int | None] | None]) -> int | None:
+    """Return the largest exponent of some ranks."""
+    return max((e for each in largest for e in each or () if e is not None), default=None)
+
+
+def _summing(
+    codec: StreamCodec, path: Path, scalings: list[Scaling], dtype: Any
+) -> tuple[StreamCodec, list[Scaling]]:
+    """Return a codec's form for sums of a type, and by rank the scaling that is left to the lanes."""
     if not isinstance(codec, Codec):
-        return codec, exponents
-    if path == "software":
-        return codec.summing(exponents[0]), [0] * len(exponents)
-    return codec.summing(), exponents
+        return codec, scalings
+    if path == "software" and (common := scalings[0].common) is not None:
+        patterns = "bfloat16" if dtype == np.uint16 else None
+        return codec.summing(common, patterns), [Scaling()] * len(scalings)
+    return codec.summing(), scalings
 
 
-def _quantised(own: Lanes, into: Lanes, codec: Any, exponent: int, feedback: Feedback) -> Lanes:
+def _quantised(values: Lanes | Fed, into: Lanes, codec: Any, scaling: Scaling, feedback: Feedback) -> Lanes:
     """Return what the codec keeps of a rank's own values in a sum, in ``into``; ``feedback`` has the rest."""
-    if feedback is None:
-        kept: Lanes = codec.summing(exponent).lossy(own, into)
-        return kept
-    memory, name = feedback
-    return memory.kept(own, name, codec, exponent, into)
+    if isinstance(values, Fed):
+        assert feedback is not None
+        memory, name = feedback
+        return memory.kept(values, name, codec, scaling, into)
+    for where, exponent in scaling.pieces(values.size):
+        codec.summing(exponent).lossy(values[where], into[where])
+    return into

@@ -7,6 +7,7 @@ too small to be sent. Accumulated, they are sent once they are large enough. The
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
+from ..codec.scaling import Scaling
+from .values.fed import Fed
 
 if TYPE_CHECKING:
     from .settings import Scale
     from .values.stream_codec import StreamCodec
 
 __all__ = ["ErrorFeedback"]
+
+Floats = NDArray[np.float32]
 
 
 class ErrorFeedback:
@@ -48,102 +53,84 @@ class ErrorFeedback:
         self.codec = codec
         self.decay = decay
         self.comm = comm
-        self._residuals: dict[Hashable, NDArray[np.float32]] = {}
-        self._spare: NDArray[np.float32] | None = None
-        """The last residual's memory before: new memory costs page faults."""
+        self._residuals: dict[Hashable, Floats] = {}
 
     def __call__(
         self,
-        gradient: NDArray[np.float32],
+        gradient: Floats,
         name: Hashable = "",
         *,
         scale: Scale = "auto",
-        out: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
+        out: Floats | None = None,
+    ) -> Floats:
         """Return the part of gradient plus residual that the codec keeps. The rest is the new residual.
 
         ``name`` tells tensors apart. ``scale`` is that of the all-reduce. With "auto" the ranks of ``comm``
         agree on it, so all of them must call this for the same tensors in the same order. ``out``, of the
         gradient's shape, may be the gradient itself. Values that are not finite leave no residual. Raises
-        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, or
-        for "auto" without ``comm``.
+        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, for
+        "auto" without ``comm``, or another scale, such as "tensor": call this for each tensor.
         """
         if scale == "auto" and self.comm is None:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
         if gradient.dtype != np.float32:
             raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
-        wanted = self.added(gradient, name)
-        kept = self.kept(wanted, name, self.codec, self._exponent(scale, wanted))
-        if out is None:
+        fed = self.fed(gradient, name)
+        exponent = self._exponent(scale, fed)
+        # Here, since nothing may change then.
+        if scale != "auto" and exponent > 0 and math.ldexp(fed.largest(), exponent) >= 2.0**128:
+            raise OverflowError(f"a value is too large to be scaled by 2**{exponent}")
+        direct = out is None or out.flags.c_contiguous
+        kept = self.kept(fed, name, self.codec, Scaling((exponent,)), out if direct else None)
+        if out is None or direct:
             return kept
         np.copyto(out, kept)
         return out
 
-    def added(self, gradient: NDArray[np.float32], name: Hashable = "") -> NDArray[np.float32]:
-        """Return gradient plus residual, for `kept`, in memory that is not used yet. No residual changes.
+    def fed(self, gradient: Floats, name: Hashable = "") -> Fed:
+        """Return a gradient and its residual, for `kept`. No residual changes.
 
         Raises ``ValueError`` if the shape of ``name`` has changed.
         """
         residual = self._residuals.get(name)
-        if residual is None:
-            return gradient.copy()
-        if residual.shape != gradient.shape:
+        if residual is not None and residual.shape != gradient.shape:
             raise ValueError(f"{name!r} had the shape {residual.shape}, now {gradient.shape}")
-        if self.decay == 1:
-            spare, self._spare = self._spare, None
-            if spare is None or spare.shape != gradient.shape:
-                return np.asarray(np.add(residual, gradient, order="C"))
-            return np.add(residual, gradient, out=spare)
-        wanted = np.asarray(np.multiply(residual, np.float32(self.decay), order="C"))
-        wanted += gradient
-        return wanted
+        return Fed(np.asarray(gradient, order="C"), residual, self.decay)
 
     def kept(
-        self,
-        wanted: NDArray[np.float32],
-        name: Hashable,
-        codec: StreamCodec,
-        exponent: int,
-        out: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
-        """Return what a codec keeps of `added` values scaled by ``2**exponent``. The rest is the residual.
+        self, fed: Fed, name: Hashable, codec: StreamCodec, scaling: Scaling, out: Floats | None = None
+    ) -> Floats:
+        """Return what a codec keeps of a gradient and its residual, scaled so. The rest is the new residual.
 
-        ``wanted`` becomes the residual's memory. ``out`` is other memory of its shape, for the result.
+        ``out`` is C-contiguous memory of its shape for the result, and may be the gradient's.
         """
-        if isinstance(codec, Codec):
-            kept = codec.summing(exponent).split(wanted, out)
-            self._spare = self._residuals.get(name)
-            self._residuals[name] = wanted
+        if not isinstance(codec, Codec):
+            kept, self._residuals[name] = _apart(fed.added(), codec, scaling.common, out)
             return kept
-        if exponent:
-            factor = np.float32(2.0**exponent)
-            kept = codec.lossy(wanted * factor, out)
-            kept /= factor
-        else:
-            kept = codec.lossy(wanted, out)
-        with np.errstate(invalid="ignore", over="ignore"):
-            np.subtract(wanted, kept, out=wanted)
-            energy = np.dot(wanted.reshape(-1), wanted.reshape(-1))
-        if not np.isfinite(energy):  # rare: the sum of the squares is the cheaper look
-            wanted[~np.isfinite(wanted)] = 0
-        self._residuals[name] = wanted
+        residual = np.zeros_like(fed.own) if fed.residual is None else fed.residual
+        kept = np.empty_like(fed.own) if out is None else out
+        own, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
+        for where, exponent in scaling.pieces(own.size):
+            codec.summing(exponent).feed_back(own[where], left[where], into[where], decay=fed.decay)
+        self._residuals[name] = residual
         return kept
 
-    def _exponent(self, scale: Scale, values: NDArray[np.float32]) -> int:
+    def _exponent(self, scale: Scale, fed: Fed) -> int:
         """Return the exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
-        if scale != "auto":
-            return scale or 0
         # Other users of this module do not need the collectives.
         from ..transport.mpi import transport_of
         from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
+        from .settings import check_scale
 
+        if check_scale(scale) != "auto":
+            return int(scale or 0)
         if effective(scale, "software", self.codec) is None:
             return 0
         transport = transport_of(self.comm)
-        largest = exchanged(transport, largest_exponent(values, self.codec), is_exponent)
+        largest = exchanged(transport, largest_exponent(fed, self.codec), is_exponent)
         return common_scale(scale, largest, transport.size)
 
-    def residual(self, name: Hashable = "") -> NDArray[np.float32]:
+    def residual(self, name: Hashable = "") -> Floats:
         """Copy a tensor's residual, float32 in its shape.
 
         Raises ``KeyError`` for one that was never seen.
@@ -154,11 +141,11 @@ class ErrorFeedback:
         """Forget all residuals."""
         self._residuals.clear()
 
-    def state_dict(self) -> dict[Hashable, NDArray[np.float32]]:
+    def state_dict(self) -> dict[Hashable, Floats]:
         """Copy all residuals by name, for a checkpoint."""
         return {name: residual.copy() for name, residual in self._residuals.items()}
 
-    def load_state_dict(self, state: Mapping[Hashable, NDArray[np.float32]]) -> None:
+    def load_state_dict(self, state: Mapping[Hashable, Floats]) -> None:
         """Replace all residuals by copies of a checkpoint's.
 
         ``ValueError``, with the tensor's name, if a residual is not a finite float32 array. Nothing is
@@ -170,4 +157,20 @@ class ErrorFeedback:
                 raise ValueError(f"the residual of {name!r} must be a float32 array, not {what}")
             if not np.isfinite(residual).all():
                 raise ValueError(f"the residual of {name!r} has values that are not finite")
-        self._residuals = {name: np.array(residual) for name, residual in state.items()}
+        self._residuals = {name: np.array(residual, order="C") for name, residual in state.items()}
+
+
+def _apart(
+    wanted: Floats, codec: StreamCodec, exponent: int | None, out: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return what a codec keeps of values scaled by ``2**exponent``, and the rest, in the values' memory."""
+    if exponent:
+        factor = np.float32(2.0**exponent)
+        kept = codec.lossy(wanted * factor, out)
+        kept /= factor
+    else:
+        kept = codec.lossy(wanted, out)
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.subtract(wanted, kept, out=wanted)
+    wanted[~np.isfinite(wanted)] = 0
+    return kept, wanted

@@ -11,13 +11,14 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..transport import Transport
 from ..transport.mpi import transport_of
-from .values.wire_form import Spent
+from .values.wire_form import Spent, WireForm
 
 MOST_PARTS = 256
 """Parts that a ledger tells apart; calls of any further part are counted as `OTHERS`."""
@@ -271,6 +272,20 @@ def counted(transport: Transport, ledger: Ledger, label: str | None = None) -> I
     finally:
         ledger.label = None
         _ledgers[transport] = before
+
+
+@contextmanager
+def counting(name: str, path: str, values: int, *forms: WireForm) -> Iterator[None]:
+    """Count what the new ``forms`` carry in this context as one call, of ``values`` values of this rank.
+
+    For a layer's own exchange. An error in the context is not counted.
+    """
+    transport = forms[0].transport
+    start, sent = perf_counter(), transport.bytes_sent
+    yield
+    spent = Spent(*(sum(getattr(form.spent, each.name) for form in forms) for each in fields(Spent)))
+    seconds = perf_counter() - start
+    ledger_of(transport).add(name, path, values, transport.bytes_sent - sent, None, None, seconds, 0.0, spent)
 
 
 def statistics(comm: Any) -> Statistics:

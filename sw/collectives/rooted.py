@@ -78,7 +78,7 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
         gather_to(form, root, lanes, parts)
         if t.rank == root:
             call.settle_sum(lanes)
-            call.unscale(lanes, call.exponents[0])
+            call.unscale(lanes)
 
     run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root)
 
@@ -91,7 +91,7 @@ def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None
     def move(call: Call, _: Buffers) -> None:
         members = [(root + place) % t.size for place in range(t.size)]
         chain(call.form, members, call.lanes, Parts(call.lanes.size, 1, settings.sub_block))
-        call.unscale(call.lanes, call.exponents[root])
+        call.unscale(call.lanes, root)
 
     kind = Collective("broadcast", summed=False, algorithms=_ONLY_RING, contributes=t.rank == root)
     run(t, kind, settings, check, move, root=root)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypedDict, get_args
 
 from ..codec import MAX_SCALE
+from ..codec.scaling import check_sections
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
@@ -28,6 +30,8 @@ Legs = Literal["both", "up", "down", "none"]
 Upper = Literal["ring", "aggregator"]
 Dtype = Literal["bfloat16"]
 Scale = int | Literal["auto"] | None
+SumScale = Scale | Literal["tensor"]
+"""The scale of a sum. Each of its `Settings.sections` can have its own."""
 
 RING_ALGORITHMS: tuple[str, ...] = get_args(RingAlgorithm)
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
@@ -44,7 +48,8 @@ class Keywords(TypedDict, total=False):
 
     codec: StreamCodec | None
     path: Path
-    scale: Scale
+    scale: SumScale
+    sections: Sequence[int] | None
     dtype: Dtype | None
     sub_block: int
 
@@ -64,7 +69,8 @@ class Settings:
     codec: StreamCodec | None = None
     path: Path = "auto"
     algorithm: Algorithm = "ring"
-    scale: Scale = "auto"
+    scale: SumScale = "auto"
+    sections: Sequence[int] | None = None
     legs: Legs | None = None
     group_size: int | None = None
     upper: Upper = "ring"
@@ -83,7 +89,8 @@ class Settings:
                 raise ValueError(
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
-        check_scale(self.scale)
+        check_scale(self.scale, ("tensor",))
+        check_sections(self.scale, self.sections)
         if self.codec is not None:
             check_codec(self.codec)
         if self.group_size is not None:
@@ -92,6 +99,13 @@ class Settings:
             tree_levels(ranks, self.group_size)
         if self.sub_block < 1:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
+
+    def lengths(self, count: int) -> list[int]:
+        """Return the lengths of the sections of ``count`` lanes: one, but for scale "tensor".
+
+        Raises ``ValueError`` if sections have another sum.
+        """
+        return check_sections(self.scale, self.sections, count) or [count]
 
     @staticmethod
     def _check_group_size(size: int, ranks: int | None) -> None:
@@ -108,6 +122,7 @@ class Settings:
             "op": getattr(self.op, "value", repr(self.op)),
             "codec": None if self.codec is None else codec_text(self.codec),
             "legs": self.compressed_legs,
+            "sections": check_sections(self.scale, self.sections),
             **{name: getattr(self, name) for name in names},
         }
 
@@ -128,14 +143,20 @@ class Settings:
             return True
         return path == "nic" and (self.algorithm in RING_ALGORITHMS or not raw_up)
 
+    @property
+    def takes_halves(self) -> bool:
+        """Whether sums can use arrays of 16-bit values: in a ring, with one scale, that of the streams."""
+        return self.algorithm == "ring" and self.sections is None
+
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
 
 
-def check_scale(scale: Scale) -> Scale:
-    """Return ``scale`` if it is valid. Raise ``ValueError`` otherwise."""
+def check_scale(scale: Any, words: tuple[str, ...] = ()) -> Any:
+    """Return ``scale`` if it is valid: a `Scale`, or one of ``words``. Raise ``ValueError`` otherwise."""
     whole = isinstance(scale, int) and not isinstance(scale, bool)
-    if scale not in (None, "auto") and not (whole and -MAX_SCALE <= int(scale) <= MAX_SCALE):
-        raise ValueError(f"scale must be None, 'auto' or -126..126, not {scale!r}")
+    known = (None, "auto", *words)
+    if scale not in known and not (whole and -MAX_SCALE <= scale <= MAX_SCALE):
+        raise ValueError(f"scale must be {', '.join(map(repr, known))} or -126..126, not {scale!r}")
     return scale

@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec, scale_exponent
+from ..codec import Codec
 from ..collectives.values.stream_codec import StreamCodec
-from ..wire import DEFAULTS, CodecName, Mode, Variant
+from ..wire import DEFAULTS, LANE_BYTES, CodecName, Mode, Variant
 
 CHUNK = 1 << 20
 """Values per pass when errors are counted."""
@@ -103,54 +103,51 @@ class Choice(Effect):
         """The options of ``inceptionn encode``."""
         return f"--codec {self.codec} --bound {self.k} --scale {self.scale}"
 
-    def arguments(self, scale: str) -> str:
+    def arguments(self, auto: int) -> str:
         """Return the arguments of `CompressState` and `allreduce_comp`.
 
-        ``scale`` is the one of ``inspect --scale``. Of scales that the user did not choose, every one but 0
-        is that of "auto".
+        ``auto`` is the exponent of the scale "auto", which is preferred where it is the same: gradients
+        shrink.
         """
-        chosen = "None" if not self.scale else "'auto'" if scale in ("0", "auto") else str(self.scale)
+        chosen = "'auto'" if self.scale == auto else str(self.scale) if self.scale else "None"
         return f"codec=Codec(2**-{self.k}, {self.codec!r}), scale={chosen}"
 
 
-def choices(values: NDArray[np.float32], scales: Iterable[int]) -> list[Choice]:
+def choices(values: NDArray[np.float32], scales: Iterable[int], item: int = LANE_BYTES) -> list[Choice]:
     """Measure both codecs at several bounds and every scale on a float32 array of one dimension.
 
-    O(size) each.
+    ``item``: bytes of a raw value, for the ratio. O(size) each.
     """
     found = []
     for scale in scales:
         for variant in DEFAULTS:
             for k in BOUNDS:
-                effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}")
+                effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}", item)
                 found.append(Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect)))
     return found
 
 
-def effect_of(codec: StreamCodec, values: NDArray[np.float32], scale: int = 0, name: str = "") -> Effect:
+def effect_of(
+    codec: StreamCodec, values: NDArray[np.float32], scale: int = 0, name: str = "", item: int = LANE_BYTES
+) -> Effect:
     """Measure the effect of a codec on a float32 array of one dimension. O(size).
 
-    Only a `Codec` scales.
+    Only a `Codec` scales. ``item``: bytes of a raw value, for the ratio.
     """
     errors = Errors(codec, values, scale)
     compress = partial(codec.compress, scale=scale) if isinstance(codec, Codec) else codec.compress
     size = sum(len(compress(values[i : i + CHUNK])) for i in range(0, len(values), CHUNK))
     return Effect(
-        name=name or codec.name, ratio=values.nbytes / size if size else 1.0,
+        name=name or codec.name, ratio=item * values.size / size if size else 1.0,
         largest_error=errors.largest, relative_error=errors.relative, energy_kept=errors.kept,
         bias=errors.bias,
     )  # fmt: skip
 
 
 def recommended(found: Iterable[Choice]) -> Choice | None:
-    """Return the highest ratio with a relative L2 error of 0.1 at most.
+    """Return the highest ratio with a relative L2 error of 0.1 at most, and of equal ones a scaled one.
 
     None if there is none.
     """
     good = [choice for choice in found if choice.relative_error <= MOST_RELATIVE_ERROR]
-    return max(good, key=lambda choice: choice.ratio, default=None)
-
-
-def scales_of(values: NDArray[np.float32]) -> list[int]:
-    """Return no scale, and the exponent that ``--scale auto`` gives for the array."""
-    return sorted({0, scale_exponent(values, "planes")}, key=abs)
+    return max(good, key=lambda choice: (choice.ratio, choice.scale != 0), default=None)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -23,7 +23,7 @@ from ..codec import Codec, converted, scale_exponent
 from ..collectives.values.lost_energy import loss_of
 from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
-from ..system.options import regular
+from ..system.options import one_of, regular
 from .choice import (
     MOST_RELATIVE_ERROR,
     Choice,
@@ -32,7 +32,6 @@ from .choice import (
     choices,
     effect_of,
     recommended,
-    scales_of,
 )
 from .codec_option import CodecOption, ModeOption, chosen
 from .console import (
@@ -48,6 +47,7 @@ from .console import (
 from .own_codec import OwnCodec, own_codec
 
 SUFFIX = ".inc"
+DTYPES = ("float32", "float16", "bfloat16")
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 BAR = 40
 """Characters of the longest bar of a histogram."""
@@ -62,7 +62,7 @@ def _codec(k: int, codec: str | None, mode: str | None) -> Codec:
         wire.planes_parameters(k)
         return Codec(2.0**-k, *variant)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(str(error), param_hint="--bound") from None
 
 
 def _exponent(scale: str, values: Any, codec: Codec, dtype: str | None = None) -> int:
@@ -85,7 +85,7 @@ def encode(
     scale: Scale = "0",
     force: Force = False,
 ) -> None:
-    """Compress an array of float32, float16 or bfloat16 into a message."""
+    """Compress an array of float32, float16 or bfloat16 into a message, which states its type."""
     coder = _codec(bound, codec, mode)
     out = _out(out or file.with_name(file.name + SUFFIX), force)
     values = npy_file.load(file, halves=True)
@@ -93,7 +93,7 @@ def encode(
     exponent = _exponent(scale, values, coder, dtype)
     packed = message.pack(values, coder, exponent, dtype=dtype)
     atomic_file.write(out, packed)
-    if (loss := loss_of(coder, converted(values, patterns=True), exponent)).warned_of:
+    if (loss := loss_of(coder, values, exponent)).warned_of:
         remedy = ("" if scale == "auto" else "--scale auto or ") + "a finer --bound, up to 14, keeps more"
         text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
@@ -107,20 +107,32 @@ def decode(
         Path | None, typer.Option(help="The array; default: the file's name with .decoded.npy as its suffix.")
     ] = None,
     dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"],
-        typer.Option(help="Type of the array; bfloat16 is saved as ml_dtypes saves it."),
-    ] = "float32",
+        str | None,
+        one_of(
+            DTYPES,
+            "Type of the array: {}. bfloat16 is saved as ml_dtypes saves it.",
+            show_default="that of the sender",
+            metavar="TYPE",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Restore the array from a message."""
+    """Restore the array from a message, in the type that was encoded unless --dtype names another."""
     stem = file.name.removesuffix(SUFFIX).removesuffix(".npy")
     out = _out(out or file.with_name(f"{stem}.decoded.npy"), force)
-    values = message.unpack(file.read_bytes(), dtype)
-    if dtype == "bfloat16":
+    packed = file.read_bytes()
+    if packed.startswith(npy_file.MAGIC):
+        raise ValueError(f"{file} is a .npy array, not a message: inceptionn encode makes one of it")
+    try:
+        wanted = dtype or message.parse(packed).dtype
+        values = message.unpack(packed, wanted)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    if wanted == "bfloat16":
         values = values.view("V2")
     with atomic_file.writing(out) as opened:
         np.save(opened, values, allow_pickle=False)
-    _say(out, f"{values.size} values of shape {values.shape}")
+    _say(out, f"{values.size} values of shape {values.shape}, {wanted}")
 
 
 def _out(path: Path, force: bool) -> Path:
@@ -158,7 +170,10 @@ def inspect(
     if is_message and other is not None:
         raise typer.BadParameter(f"--with compares codecs on a .npy file; {file.name} is a message")
     if is_message:
-        header = message.parse(file.read_bytes())
+        try:
+            header = message.parse(file.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
         _print_header(console, header)
         if header.kind not in STREAMS:
             write_json(json_file, _header_json(header))
@@ -168,31 +183,37 @@ def inspect(
         errors = None
         write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
     else:
-        array = npy_file.load(file)
+        array = npy_file.load(file, halves=True)
         if not array.size:
             raise ValueError(f"{file} holds no values: its shape is {array.shape}")
-        values = array.reshape(-1)
+        values = converted(array.reshape(-1), patterns=True)
+        dtype = "bfloat16" if array.dtype == np.uint16 else array.dtype.name
         exponent = _exponent(scale, values, coder)
         counts = coder.histogram(values, scale=exponent)
         size = coder.spec.stream_bytes(counts.tolist())
-        console.print(f"{values.size} values, 2**-{bound} {coder.mode or coder.codec}, scale 2**{exponent}")
+        name = coder.mode or coder.codec
+        console.print(f"{values.size} {dtype} values, 2**-{bound} {name}, scale 2**{exponent}")
         if size:
-            console.print(f"stream: {size} bytes, 1:{values.nbytes / size:.2f}")
+            console.print(f"stream: {size} bytes, 1:{array.nbytes / size:.2f}")
         spec = coder.spec
         _print_classes(console, spec, counts)
         errors = Errors(coder, values, exponent)
         _print_errors(console, errors)
-        found = choices(values, scales_of(values) if scale == "0" else [exponent])
+        own_scale = scale_exponent(values, wire.PLANES.codec)
+        scales = sorted({0, own_scale}, key=abs) if scale == "0" else [exponent]
+        found = choices(values, scales, array.itemsize)
         best = recommended(found)
-        effect = None if other is None else effect_of(other, values)
-        _print_choices(console, [choice for choice in found if choice.scale == exponent], best, scale, effect)
+        effect = None if other is None else effect_of(other, values, item=array.itemsize)
+        _print_choices(
+            console, [choice for choice in found if choice.scale == exponent], best, own_scale, effect
+        )
         if strange := values.size - int(np.isfinite(values).sum()):
             console.print(
                 f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
                 "reach all ranks in a sum"
             )
         write_json(json_file, {
-            "values": values.size, "bytes": size, "classes": counts.tolist(),
+            "values": values.size, "dtype": dtype, "bytes": size, "classes": counts.tolist(),
             "codec": coder.codec, "mode": coder.mode, "k": bound, "scale": exponent,
             "largest_error": errors.largest, "relative_error": errors.relative, "energy_kept": errors.kept,
             "choices": [asdict(choice) for choice in found],
@@ -217,16 +238,22 @@ def _stream_classes(header: Header) -> NDArray[np.int64]:
     return counts
 
 
+def _kind(header: Header) -> str:
+    """Return the payload's codec, or raw or bfloat16."""
+    return header.codec.codec if header.kind in STREAMS else header.kind.name.lower()
+
+
 def _header_json(header: Header) -> dict[str, Any]:
     parameters = None if header.parameters is None else asdict(header.parameters)
     return {
-        "kind": header.kind.name.lower(), "shape": list(header.shape), "values": header.count,
-        "bytes": len(header.payload), "scale": header.scale, "parameters": parameters,
+        "kind": _kind(header), "shape": list(header.shape), "values": header.count,
+        "bytes": len(header.payload), "scale": header.scale, "parameters": parameters, "dtype": header.dtype,
     }  # fmt: skip
 
 
 def _print_header(console: Console, header: Header) -> None:
-    console.print(f"message, {header.kind.name.lower()}, {header.count} values of shape {header.shape}")
+    about = f"{header.count} values of shape {header.shape}, {header.dtype}"
+    console.print(f"message, {_kind(header)}, {about}")
     if header.parameters is not None:
         k = wire.EXPONENT_BIAS - header.parameters.e0
         bounds = range(wire.MIN_K, wire.MAX_K + 1)
@@ -234,7 +261,8 @@ def _print_header(console: Console, header: Header) -> None:
                  if k in bounds and Codec(2.0**-k, *variant).parameters == header.parameters]  # fmt: skip
         name = f"2**-{k} {names[-1]}" if names else "of no mode"
         numbers = ", ".join(f"{each.upper()} {n}" for each, n in asdict(header.parameters).items())
-        console.print(f"{name}: {numbers}; scale 2**{header.scale}")
+        several = f"2**{min(header.scaling.exponents)} to 2**{max(header.scaling.exponents)}, by section"
+        console.print(f"{name}: {numbers}; scale {several if header.scale is None else f'2**{header.scale}'}")
     size = len(header.payload)
     if size:
         console.print(f"payload: {size} bytes, 1:{header.count * wire.LANE_BYTES / size:.2f}")
@@ -258,7 +286,7 @@ def _print_errors(console: Console, errors: Errors) -> None:
 
 
 def _print_choices(
-    console: Console, found: list[Choice], best: Choice | None, scale: str, own: Effect | None
+    console: Console, found: list[Choice], best: Choice | None, auto: int, own: Effect | None
 ) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
@@ -282,7 +310,7 @@ def _print_choices(
             f"recommended: {best.text} (1:{best.ratio:.2f}, relative L2 error {best.relative_error:.3f}, "
             f"energy kept {best.energy_kept:.1%})"
         )
-        console.print(f"in training: CompressState({best.arguments(scale)})")
+        console.print(f"in training: CompressState({best.arguments(auto)})")
 
 
 def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit: str = "values") -> None:

@@ -26,14 +26,22 @@ def quick(**defaults: Any) -> Any:
 
     It sets other defaults; options that the user gives override them.
     """
+    text = "Less data and fewer repeats by default: a first look, not a measurement."
+    return _other_defaults("--quick", text, defaults)
 
+
+def full(**defaults: Any) -> Any:
+    """Make the option ``--full``, which sets other defaults, as `quick` does."""
+    return _other_defaults("--full", "All that the recorded figures have, by default: long.", defaults)
+
+
+def _other_defaults(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
     def apply(ctx: typer.Context, wanted: bool) -> bool:
         if wanted:
             ctx.default_map = {**(ctx.default_map or {}), **defaults}
         return wanted
 
-    text = "Less data and fewer repeats by default: a first look, not a measurement."
-    return typer.Option("--quick", callback=apply, is_eager=True, help=text)
+    return typer.Option(name, callback=apply, is_eager=True, help=text)
 
 
 _VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
@@ -150,6 +158,21 @@ def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
     if not words:
         raise typer.BadParameter(f"{option} takes one or more of {', '.join(allowed)}, not {text!r}")
     return list(dict.fromkeys(words))
+
+
+def numbers(text: str, least: int, most: int, option: str) -> list[int]:
+    """Return the whole numbers of a list with commas, ascending, each once.
+
+    A usage error names one that is not ``least`` to ``most``.
+    """
+    found = set()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        if not word.isdecimal() or not least <= int(word) <= most:
+            raise typer.BadParameter(f"{option} takes whole numbers of {least}..{most}, not {word!r}")
+        found.add(int(word))
+    if not found:
+        raise typer.BadParameter(f"{option} takes one or more numbers, not {text!r}")
+    return sorted(found)
 
 
 def rate(text: str, option: str = "--rate") -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..collectives.building import agree
+from ..collectives.building import agree, is_whole
 from ..transport import Transport
 from .checks import Policy
 from .parameter_server import NonFiniteGradient
@@ -59,6 +59,6 @@ def agree_on_step(
                 break
     if error is None and len(gradients) != len(shapes):
         error = ValueError(f"there is no key {sorted(set(gradients) - set(shapes))[0]!r}")
-    answers = agree(transport, {"step": step}, finite + 2 * vote, error, range(4))
-    known = [answer or 0 for answer in answers]
-    return StepTerms(finite, sum(answer & 1 for answer in known), sum(answer >> 1 for answer in known))
+    said = finite + 2 * vote
+    answers = agree(transport, {"step": step}, said, error, lambda theirs: is_whole(theirs, range(4)))
+    return StepTerms(finite, sum(answer & 1 for answer in answers), sum(answer >> 1 for answer in answers))

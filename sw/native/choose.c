@@ -61,7 +61,7 @@ static void run(const coder *c, int operation, parameters p, arrays *a)
         else if (operation == DECOMPRESS)
             moved.read = c->decompress(at, STREAM_LANES, p, a->y + i);
         else
-            c->sum(at, a->x + i, STREAM_LANES, p, 0, to, &moved);
+            c->sum(at, a->x + i, FLOAT32, STREAM_LANES, p, 0, to, &moved);
         at += moved.read;
         to += moved.written;
     }
@@ -117,7 +117,9 @@ static void choose(void)
             made.chosen[codec][operation] = a ? fastest(codec, operation, a) : kernels[widest];
         *c = *kernels[widest]->coders[codec];
         const coder *down = made.chosen[codec][DECOMPRESS]->coders[codec];
-        c->compress = made.chosen[codec][COMPRESS]->coders[codec]->compress;
+        const coder *up = made.chosen[codec][COMPRESS]->coders[codec];
+        c->compress = up->compress;
+        c->compress_half = up->compress_half;
         c->decompress = down->decompress;
         c->decompress_add = down->decompress_add;
         c->sum = made.chosen[codec][SUM]->coders[codec]->sum;

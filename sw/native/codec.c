@@ -12,6 +12,9 @@
 /* Lanes from which on other Python threads may run meanwhile. */
 #define RELEASE_LANES 4096
 
+/* Of an index. */
+#define MOST_RUN_BLOCKS 0x7FFFFFFF
+
 /* NULL: for each operation the one that is fastest here. */
 static const kernel *active;
 
@@ -28,6 +31,35 @@ static const kernel *kernel_in_use(void)
             PyEval_RestoreThread(released);                                                                  \
     }
 
+/* What Python's numbers for codecs mean; `format` has what else tells codecs apart. */
+static const struct {
+    int coder;
+    bool lattice;
+} codecs[] = {[PAPER] = {PAPER, false}, [PLANES] = {PLANES, false}, [LATTICE] = {PLANES, true}};
+
+/* A call in progress: its settings, and the buffers that it holds to its end. */
+typedef struct {
+    settings s;
+    Py_buffer held[4];
+    size_t count;
+} call;
+
+/* Ends a call with the answer, or with the exception that there is. */
+static PyObject *end(call *c, PyObject *answer)
+{
+    while (c->count)
+        PyBuffer_Release(&c->held[--c->count]);
+    if (PyErr_Occurred())
+        Py_CLEAR(answer);
+    return answer;
+}
+
+static PyObject *refuse(call *c, const char *rule)
+{
+    PyErr_SetString(PyExc_ValueError, rule);
+    return end(c, NULL);
+}
+
 static bool arguments_are(const char *function, Py_ssize_t given, Py_ssize_t wanted)
 {
     if (given != wanted)
@@ -35,62 +67,61 @@ static bool arguments_are(const char *function, Py_ssize_t given, Py_ssize_t wan
     return given == wanted;
 }
 
-/* A number of a range; -1000 with an exception set if it is not one. */
-static int integer_of(PyObject *object, int low, int high, const char *name)
+/* A number of a range, in `*value`. */
+static bool integer_of(PyObject *object, int low, int high, const char *name, int *value)
 {
-    const long value = PyLong_AsLong(object);
-    if (value == -1 && PyErr_Occurred())
-        return -1000;
-    if (value < low || value > high) {
-        PyErr_Format(PyExc_ValueError, "%s must be %d..%d, not %ld", name, low, high, value);
-        return -1000;
-    }
-    return (int)value;
+    const long found = PyLong_AsLong(object);
+    if (found == -1 && PyErr_Occurred())
+        return false;
+    if (found < low || found > high)
+        return PyErr_Format(PyExc_ValueError, "%s must be %d..%d, not %ld", name, low, high, found);
+    *value = (int)found;
+    return true;
 }
 
-/* The settings that every function takes: codec (2: planes on the lattice), e0, t, b, scale, threads. */
-static bool settings_of(PyObject *const *numbers, settings *s)
+/* Begins a call whose last arguments are the settings: codec, e0, t, b, scale, threads. */
+static bool begin(call *c, const char *function, PyObject *const *arguments, Py_ssize_t given, Py_ssize_t wanted)
 {
     static const struct {
         const char *name;
         int low, high;
     } rules[] = {{"codec", 0, LATTICE}, {"e0", 1, 127},       {"t", 0, 127},
                  {"b", 0, 255},            {"scale", -126, 126}, {"threads", 1, 4096}};
-    int values[6];
-    for (int i = 0; i < 6; i++)
-        if ((values[i] = integer_of(numbers[i], rules[i].low, rules[i].high, rules[i].name)) == -1000)
+    enum { SETTINGS = sizeof rules / sizeof *rules };
+    int n[SETTINGS];
+    *c = (call){.s = {.kernel = kernel_in_use()}};
+    if (!arguments_are(function, given, wanted))
+        return false;
+    for (int i = 0; i < SETTINGS; i++)
+        if (!integer_of(arguments[wanted - SETTINGS + i], rules[i].low, rules[i].high, rules[i].name, &n[i]))
             return false;
-    const kernel *used = kernel_in_use();
-    const bool lattice = values[0] == LATTICE;
-    if (lattice)
-        values[0] = PLANES;
-    *s = (settings){.kernel = used, .coder = used->coders[values[0]],
-                    .p = {(uint32_t)values[1], (uint32_t)values[2], (uint32_t)values[3], lattice},
-                    .scale = values[4], .threads = (unsigned)values[5]};
-    if (values[0] == PAPER && (s->p.e0 > s->p.t || s->p.t > s->p.b)) {
-        PyErr_SetString(PyExc_ValueError, "e0, t and b must be in ascending order");
-        return false;
-    }
-    if (values[0] == PLANES && (s->p.e0 < LEAST_PLANES_E0 || s->p.e0 >= EXPONENT_BIAS)) {
-        PyErr_Format(PyExc_ValueError, "e0 of planes must be %d..126, not %d", LEAST_PLANES_E0, values[1]);
-        return false;
-    }
-    return true;
+    c->s.coder = c->s.kernel->coders[codecs[n[0]].coder];
+    c->s.p = (parameters){(uint32_t)n[1], (uint32_t)n[2], (uint32_t)n[3], codecs[n[0]].lattice};
+    c->s.scale = n[4];
+    c->s.threads = (unsigned)n[5];
+    const format *f = c->s.coder->format;
+    return f->valid(c->s.p)
+           || PyErr_Format(PyExc_ValueError, "%s, not e0 %d, t %d, b %d", f->rule, n[1], n[2], n[3]);
+}
+
+static const Py_buffer *bytes_of(call *c, PyObject *object, int flags)
+{
+    Py_buffer *view = &c->held[c->count];
+    return PyObject_GetBuffer(object, view, flags) ? NULL : (c->count++, view);
 }
 
 /* Values: a C-contiguous buffer of float16, of uint16, which are bfloat16, or else of whole float32 lanes. */
-static bool values_of(PyObject *object, Py_buffer *view, int flags, value_type *type)
+static const Py_buffer *values_of(call *c, PyObject *object, int flags, value_type *type)
 {
-    if (PyObject_GetBuffer(object, view, flags | PyBUF_ND | PyBUF_FORMAT))
-        return false;
+    const Py_buffer *view = bytes_of(c, object, flags | PyBUF_ND | PyBUF_FORMAT);
+    if (!view)
+        return NULL;
     const char *format = view->format ? view->format : "B";
     *type = !strcmp(format, "H") ? BFLOAT16 : !strcmp(format, "e") ? FLOAT16 : FLOAT32;
-    if ((size_t)view->len % value_bytes(*type)) {
-        PyErr_Format(PyExc_ValueError, "values must be whole float32 lanes, not %zd bytes", view->len);
-        PyBuffer_Release(view);
-        return false;
-    }
-    return true;
+    if ((size_t)view->len % value_bytes(*type) == 0)
+        return view;
+    PyErr_Format(PyExc_ValueError, "values must be whole float32 lanes, not %zd bytes", view->len);
+    return NULL;
 }
 
 static size_t lanes_of(const Py_buffer *view, value_type type)
@@ -102,6 +133,13 @@ static bool overlap(const Py_buffer *a, const Py_buffer *b)
 {
     const char *start_a = a->buf, *start_b = b->buf;
     return a->len && b->len && start_a < start_b + b->len && start_b < start_a + a->len;
+}
+
+/* Whether results can be written to `out`, lane by lane, while values are read: it is the same or elsewhere. */
+static bool fits(const call *c, const Py_buffer *x, const Py_buffer *out)
+{
+    const bool same = x->buf == out->buf && c->s.source == c->s.result;
+    return lanes_of(x, c->s.source) == lanes_of(out, c->s.result) && (same || !overlap(x, out));
 }
 
 static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
@@ -131,125 +169,85 @@ PyDoc_STRVAR(compress_doc,
 static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer x, out = {0};
-    if (!arguments_are("compress", given, 8) || !settings_of(arguments + 2, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
-        return NULL;
-    const size_t lanes = lanes_of(&x, s.source);
-    PyObject *bytes = NULL, *answer = NULL;
-    if (arguments[1] == Py_None) {
-        /* Not much more than needed: the allocator reuses blocks of moderate size, whose pages are mapped.
-         * Mapping new pages would take longer than compressing. */
-        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)stream_estimate(s, x.buf, lanes))))
-            goto release_x;
-        out.buf = PyBytes_AS_STRING(bytes);
-        out.len = PyBytes_GET_SIZE(bytes);
-    } else if (PyObject_GetBuffer(arguments[1], &out, PyBUF_WRITABLE)) {
-        goto release_x;
-    } else if (overlap(&x, &out)) {
-        PyErr_SetString(PyExc_ValueError, "out must not overlap the values");
-        goto release_out;
-    }
-    size_t size = 0;
-    status result;
-    BEGIN_WORK(lanes)
-    result = stream_compress(s, x.buf, lanes, out.buf, (size_t)out.len, &size);
-    END_WORK
-    if (result == NO_ROOM && bytes) {
-        /* The estimate was too small. The part of the stream that exists is dropped: keeping it would need
-         * memory for both. */
-        Py_DECREF(bytes);
-        if (!(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)s.coder->format->worst_bytes(lanes))))
-            goto release_x;
+    call c;
+    const Py_buffer *x, *out = NULL;
+    if (!begin(&c, "compress", arguments, given, 8)
+        || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+        || (arguments[1] != Py_None && !(out = bytes_of(&c, arguments[1], PyBUF_WRITABLE))))
+        return end(&c, NULL);
+    if (out && overlap(x, out))
+        return refuse(&c, "out must not overlap the values");
+    const size_t lanes = lanes_of(x, c.s.source), worst = c.s.coder->format->worst_bytes(lanes);
+    /* Not much more than needed: the allocator reuses blocks of moderate size, whose pages are mapped. Mapping new
+     * pages would take longer than compressing. */
+    size_t room = out ? (size_t)out->len : stream_estimate(c.s, x->buf, lanes), size = 0;
+    status result = NO_ROOM;
+    PyObject *bytes = NULL;
+    for (;; room = worst) {
+        if (!out && !(bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)room)))
+            return end(&c, NULL);
+        uint8_t *start = out ? out->buf : (uint8_t *)PyBytes_AS_STRING(bytes);
         BEGIN_WORK(lanes)
-        uint8_t *start = (uint8_t *)PyBytes_AS_STRING(bytes);
-        result = stream_compress(s, x.buf, lanes, start, s.coder->format->worst_bytes(lanes), &size);
+        result = stream_compress(c.s, x->buf, lanes, start, room, &size);
         END_WORK
+        if (result != NO_ROOM || out || room == worst)
+            break;
+        /* The estimate was too small. What exists of the stream is dropped: keeping it would need memory for both. */
+        Py_CLEAR(bytes);
     }
     if (result)
-        fail(result, 0, s.scale, out.len);
-    else if (!bytes)
-        answer = PyLong_FromSize_t(size);
-    else if (_PyBytes_Resize(&bytes, (Py_ssize_t)size) == 0)
-        Py_INCREF(answer = bytes);
-release_out:
-    if (!bytes && out.obj)
-        PyBuffer_Release(&out);
-    Py_XDECREF(bytes);
-release_x:
-    PyBuffer_Release(&x);
-    return answer;
+        fail(result, 0, c.s.scale, (Py_ssize_t)room);
+    else if (bytes)
+        _PyBytes_Resize(&bytes, (Py_ssize_t)size);
+    return end(&c, out && !result ? PyLong_FromSize_t(size) : bytes);
 }
 
 PyDoc_STRVAR(decompress_doc,
-"decompress(stream, out, addend, index, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
+"decompress(stream, out, addend, starts, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
 "Decode the stream into the buffer out, plus the values of addend unless that is None. addend may be\n"
-"out. index is None, or holds a uint64 for every run of that number of blocks: where it starts.");
+"out. starts is None, or holds a uint64 for every run of that number of blocks: where it starts.");
 
 static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer stream, out, addend = {0}, offsets = {0};
-    if (!arguments_are("decompress", given, 11) || !settings_of(arguments + 5, &s))
-        return NULL;
-    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
-        return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
-        goto release_stream;
-    if (overlap(&stream, &out)) {
-        PyErr_SetString(PyExc_ValueError, "out must not overlap the stream");
-        goto release_out;
-    }
-    if (arguments[2] != Py_None && !values_of(arguments[2], &addend, PyBUF_SIMPLE, &s.source))
-        goto release_out;
-    const size_t lanes = lanes_of(&out, s.result);
-    if (addend.obj && (lanes_of(&addend, s.source) != lanes
-                       || (overlap(&addend, &out) && (addend.buf != out.buf || s.source != s.result)))) {
-        PyErr_SetString(PyExc_ValueError, "out must be as large as the addend, and the same or elsewhere");
-        goto release_addend;
-    }
+    call c;
+    const Py_buffer *stream, *out, *addend = NULL, *offsets = NULL;
+    if (!begin(&c, "decompress", arguments, given, 11) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
+        || !(out = values_of(&c, arguments[1], PyBUF_WRITABLE, &c.s.result))
+        || (arguments[2] != Py_None && !(addend = values_of(&c, arguments[2], PyBUF_SIMPLE, &c.s.source)))
+        || (arguments[3] != Py_None && !(offsets = bytes_of(&c, arguments[3], PyBUF_SIMPLE))))
+        return end(&c, NULL);
+    if (overlap(stream, out))
+        return refuse(&c, "out must not overlap the stream");
+    if (addend && !fits(&c, addend, out))
+        return refuse(&c, "out must be as large as the addend, and the same or elsewhere");
+    const size_t lanes = lanes_of(out, c.s.result);
     stream_index index = {0};
-    if (arguments[3] != Py_None) {
+    size_t at = 0;
+    status result = OK;
+    if (offsets) {
         const long blocks = PyLong_AsLong(arguments[4]);
-        if (blocks == -1 && PyErr_Occurred())
-            goto release_addend;
-        if (PyObject_GetBuffer(arguments[3], &offsets, PyBUF_SIMPLE))
-            goto release_addend;
-        index = (stream_index){offsets.buf, (size_t)offsets.len / 8, (size_t)blocks};
+        if (PyErr_Occurred())
+            return end(&c, NULL);
+        index = (stream_index){offsets->buf, (size_t)offsets->len / 8, (size_t)blocks};
         const size_t run_lanes = index.blocks * STREAM_LANES;
-        if (blocks < 1 || blocks > 0x7FFFFFFF || offsets.len % 8
-            || index.entries != (lanes + run_lanes - 1) / run_lanes) {
-            PyErr_SetString(PyExc_ValueError, "the index must hold one offset for each run of blocks");
-            goto release_offsets;
-        }
+        if (blocks < 1 || blocks > MOST_RUN_BLOCKS || offsets->len % 8
+            || index.entries != (lanes + run_lanes - 1) / run_lanes)
+            return refuse(&c, "the index must hold one offset for each run of blocks");
         uint64_t first = 0;
         if (index.entries)
             memcpy(&first, index.offsets, 8);
-        if (first) {
-            fail(WRONG_INDEX, 0, 0, 0);
-            goto release_offsets;
-        }
+        result = first ? WRONG_INDEX : OK;
     }
-    size_t at = 0;
-    status result;
-    BEGIN_WORK(lanes)
-    result = stream_decompress(s, stream.buf, (size_t)stream.len, addend.buf, out.buf, lanes, index, &at);
-    END_WORK
+    if (!result) {
+        BEGIN_WORK(lanes)
+        result = stream_decompress(c.s, stream->buf, (size_t)stream->len, addend ? addend->buf : NULL, out->buf, lanes,
+                                   index, &at);
+        END_WORK
+    }
     if (result)
-        fail(result, at, s.scale, 0);
-release_offsets:
-    if (offsets.obj)
-        PyBuffer_Release(&offsets);
-release_addend:
-    if (addend.obj)
-        PyBuffer_Release(&addend);
-release_out:
-    PyBuffer_Release(&out);
-release_stream:
-    PyBuffer_Release(&stream);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        fail(result, at, c.s.scale, 0);
+    return end(&c, Py_NewRef(Py_None));
 }
 
 PyDoc_STRVAR(compress_sum_doc,
@@ -259,36 +257,24 @@ PyDoc_STRVAR(compress_sum_doc,
 static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer stream, addend, out;
-    if (!arguments_are("compress_sum", given, 9) || !settings_of(arguments + 3, &s))
-        return NULL;
-    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
-        return NULL;
-    if (!values_of(arguments[1], &addend, PyBUF_SIMPLE, &s.source))
-        goto release_stream;
-    if (PyObject_GetBuffer(arguments[2], &out, PyBUF_WRITABLE))
-        goto release_addend;
-    if (overlap(&stream, &out) || overlap(&addend, &out)) {
-        PyErr_SetString(PyExc_ValueError, "out must not overlap the stream or the addend");
-        goto release_out;
-    }
-    const size_t lanes = lanes_of(&addend, s.source);
+    call c;
+    const Py_buffer *stream, *addend, *out;
+    if (!begin(&c, "compress_sum", arguments, given, 9) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
+        || !(addend = values_of(&c, arguments[1], PyBUF_SIMPLE, &c.s.source))
+        || !(out = bytes_of(&c, arguments[2], PyBUF_WRITABLE)))
+        return end(&c, NULL);
+    if (overlap(stream, out) || overlap(addend, out))
+        return refuse(&c, "out must not overlap the stream or the addend");
+    const size_t lanes = lanes_of(addend, c.s.source);
     size_t size = 0, at = 0;
     status result;
     BEGIN_WORK(lanes)
-    result = stream_compress_sum(s, stream.buf, (size_t)stream.len, addend.buf, lanes, out.buf,
-                                 (size_t)out.len, &size, &at);
+    result = stream_compress_sum(c.s, stream->buf, (size_t)stream->len, addend->buf, lanes, out->buf,
+                                 (size_t)out->len, &size, &at);
     END_WORK
     if (result)
-        fail(result, at, s.scale, out.len);
-release_out:
-    PyBuffer_Release(&out);
-release_addend:
-    PyBuffer_Release(&addend);
-release_stream:
-    PyBuffer_Release(&stream);
-    return PyErr_Occurred() ? NULL : PyLong_FromSize_t(size);
+        fail(result, at, c.s.scale, out->len);
+    return end(&c, PyLong_FromSize_t(size));
 }
 
 PyDoc_STRVAR(offsets_doc,
@@ -298,40 +284,37 @@ PyDoc_STRVAR(offsets_doc,
 static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    Py_buffer stream;
-    if (!arguments_are("offsets", given, 4))
+    call c = {.s = {.kernel = kernel_in_use()}};
+    int codec;
+    if (!arguments_are("offsets", given, 4) || !integer_of(arguments[3], 0, CODECS - 1, "codec", &codec))
         return NULL;
-    const int codec = integer_of(arguments[3], 0, CODECS - 1, "codec");
     const Py_ssize_t lanes = PyLong_AsSsize_t(arguments[1]), blocks = PyLong_AsSsize_t(arguments[2]);
     if (PyErr_Occurred())
         return NULL;
-    if (lanes < 0 || blocks < 1 || blocks > 0x7FFFFFFF)
+    if (lanes < 0 || blocks < 1 || blocks > MOST_RUN_BLOCKS)
         return PyErr_Format(PyExc_ValueError, "no such runs: %zd lanes, %zd blocks each", lanes, blocks);
-    if (PyObject_GetBuffer(arguments[0], &stream, PyBUF_SIMPLE))
+    const Py_buffer *stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE);
+    if (!stream)
         return NULL;
-    const kernel *used = kernel_in_use();
-    const settings s = {.kernel = used, .coder = used->coders[codec]};
-    const size_t plane = s.coder->format->plane_bytes(STREAM_LANES);
+    c.s.coder = c.s.kernel->coders[codec];
+    const size_t plane = c.s.coder->format->plane_bytes(STREAM_LANES);
     const Py_ssize_t run_lanes = blocks * STREAM_LANES;
     const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
     size_t at = 0;
     PyObject *answer = NULL;
     /* Every block has at least its tags or codes: a count beyond that is refused before memory is allocated. */
-    if ((size_t)lanes / STREAM_LANES > (size_t)stream.len / plane) {
-        fail(CUT_IN_DATA, (size_t)stream.len, 0, 0);
+    if ((size_t)lanes / STREAM_LANES > (size_t)stream->len / plane) {
+        fail(CUT_IN_DATA, (size_t)stream->len, 0, 0);
     } else if ((answer = PyBytes_FromStringAndSize(NULL, 8 * runs))) {
         uint8_t *start = (uint8_t *)PyBytes_AS_STRING(answer);
         status result;
         BEGIN_WORK(lanes)
-        result = stream_offsets(s, stream.buf, (size_t)stream.len, (size_t)lanes, (size_t)blocks, start, &at);
+        result = stream_offsets(c.s, stream->buf, (size_t)stream->len, (size_t)lanes, (size_t)blocks, start, &at);
         END_WORK
-        if (result) {
+        if (result)
             fail(result, at, 0, 0);
-            Py_CLEAR(answer);
-        }
     }
-    PyBuffer_Release(&stream);
-    return answer;
+    return end(&c, answer);
 }
 
 PyDoc_STRVAR(lossy_doc,
@@ -341,63 +324,63 @@ PyDoc_STRVAR(lossy_doc,
 static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer x, out;
-    if (!arguments_are("lossy", given, 8) || !settings_of(arguments + 2, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
-        return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
-        goto release_x;
-    const size_t lanes = lanes_of(&x, s.source);
-    if (lanes_of(&out, s.result) != lanes
-        || (overlap(&x, &out) && (x.buf != out.buf || s.source != s.result))) {
-        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and the same or elsewhere");
-        goto release_out;
-    }
+    call c;
+    const Py_buffer *x, *out;
+    if (!begin(&c, "lossy", arguments, given, 8) || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+        || !(out = values_of(&c, arguments[1], PyBUF_WRITABLE, &c.s.result)))
+        return end(&c, NULL);
+    if (!fits(&c, x, out))
+        return refuse(&c, "out must be as large as the values, and the same or elsewhere");
+    const size_t lanes = lanes_of(x, c.s.source);
     status result;
     BEGIN_WORK(lanes)
-    result = stream_lossy(s, x.buf, lanes, out.buf);
+    result = stream_lossy(c.s, x->buf, lanes, out->buf);
     END_WORK
     if (result)
-        fail(result, 0, s.scale, 0);
-release_out:
-    PyBuffer_Release(&out);
-release_x:
-    PyBuffer_Release(&x);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        fail(result, 0, c.s.scale, 0);
+    return end(&c, Py_NewRef(Py_None));
 }
 
-PyDoc_STRVAR(split_doc,
-"split(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
-"Write to out what decompressing the compressed values of x gives, and to x what is left without it, zero where\n"
-"that is not finite.");
+/* The residual of values, in fp32; NULL with an exception if it is anything else. */
+static const Py_buffer *residual_of(call *c, PyObject *object, int flags, const Py_buffer *x)
+{
+    value_type type;
+    const Py_buffer *residual = values_of(c, object, flags, &type);
+    const bool fp32 = residual && type == FLOAT32;
+    if (!residual || (fp32 && lanes_of(residual, type) == lanes_of(x, c->s.source) && !overlap(x, residual)))
+        return residual;
+    PyErr_SetString(PyExc_ValueError, "the residual must be fp32, as large as the values, and elsewhere");
+    return NULL;
+}
 
-static PyObject *split(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+PyDoc_STRVAR(feed_back_doc,
+"feed_back(x, residual, out, decay, codec, e0, t, b, scale, threads)\n--\n\n"
+"Write to out, which may be x, what decompressing the compressed values of x plus the decayed residual gives, and\n"
+"to residual what is left without it, zero where that is not finite.");
+
+static PyObject *feed_back(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer x, out;
-    if (!arguments_are("split", given, 8) || !settings_of(arguments + 2, &s)
-        || !values_of(arguments[0], &x, PyBUF_WRITABLE, &s.source))
-        return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
-        goto release_x;
-    if (s.source != FLOAT32 || s.result != FLOAT32 || out.len != x.len || overlap(&x, &out)) {
-        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and elsewhere; both fp32");
-        goto release_out;
-    }
-    const size_t lanes = (size_t)x.len / LANE_BYTES;
+    call c;
+    const Py_buffer *x, *residual, *out;
+    if (!begin(&c, "feed_back", arguments, given, 10)
+        || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+        || !(residual = residual_of(&c, arguments[1], PyBUF_WRITABLE, x))
+        || !(out = values_of(&c, arguments[2], PyBUF_WRITABLE, &c.s.result)))
+        return end(&c, NULL);
+    if (c.s.result != FLOAT32 || overlap(residual, out) || !fits(&c, x, out))
+        return refuse(&c, "out must be fp32, as large as the values, the same or elsewhere");
+    const float decay = (float)PyFloat_AsDouble(arguments[3]);
+    if (PyErr_Occurred())
+        return end(&c, NULL);
+    const size_t lanes = lanes_of(x, c.s.source);
     status result;
     BEGIN_WORK(lanes)
-    result = stream_split(s, x.buf, lanes, out.buf);
+    result = stream_feed_back(c.s, x->buf, residual->buf, lanes, decay, out->buf);
     END_WORK
     if (result)
-        fail(result, 0, s.scale, 0);
-release_out:
-    PyBuffer_Release(&out);
-release_x:
-    PyBuffer_Release(&x);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        fail(result, 0, c.s.scale, 0);
+    return end(&c, Py_NewRef(Py_None));
 }
 
 PyDoc_STRVAR(convert_doc,
@@ -407,25 +390,18 @@ PyDoc_STRVAR(convert_doc,
 static PyObject *convert(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s = {.kernel = kernel_in_use()};
-    Py_buffer x, out;
-    if (!arguments_are("convert", given, 2) || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
-        return NULL;
-    if (!values_of(arguments[1], &out, PyBUF_WRITABLE, &s.result))
-        goto release_x;
-    const size_t lanes = lanes_of(&x, s.source);
-    if (lanes_of(&out, s.result) != lanes || overlap(&x, &out)) {
-        PyErr_SetString(PyExc_ValueError, "out must be as large as the values, and elsewhere");
-        goto release_out;
-    }
+    call c = {.s = {.kernel = kernel_in_use()}};
+    const Py_buffer *x, *out;
+    if (!arguments_are("convert", given, 2) || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+        || !(out = values_of(&c, arguments[1], PyBUF_WRITABLE, &c.s.result)))
+        return end(&c, NULL);
+    if (overlap(x, out) || !fits(&c, x, out))
+        return refuse(&c, "out must be as large as the values, and elsewhere");
+    const size_t lanes = lanes_of(x, c.s.source);
     BEGIN_WORK(lanes)
-    stream_convert(s, x.buf, lanes, out.buf);
+    stream_convert(c.s, x->buf, lanes, out->buf);
     END_WORK
-release_out:
-    PyBuffer_Release(&out);
-release_x:
-    PyBuffer_Release(&x);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return end(&c, Py_NewRef(Py_None));
 }
 
 PyDoc_STRVAR(histogram_doc,
@@ -435,21 +411,18 @@ PyDoc_STRVAR(histogram_doc,
 static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    settings s;
-    Py_buffer x;
-    if (!arguments_are("histogram", given, 7) || !settings_of(arguments + 1, &s)
-        || !values_of(arguments[0], &x, PyBUF_SIMPLE, &s.source))
-        return NULL;
-    const size_t lanes = lanes_of(&x, s.source);
+    call c;
+    const Py_buffer *x;
+    if (!begin(&c, "histogram", arguments, given, 7)
+        || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source)))
+        return end(&c, NULL);
+    const size_t lanes = lanes_of(x, c.s.source);
     uint64_t counts[MAX_CLASSES] = {0};
     status result;
     BEGIN_WORK(lanes)
-    result = stream_histogram(s, x.buf, lanes, counts);
+    result = stream_histogram(c.s, x->buf, lanes, counts);
     END_WORK
-    PyBuffer_Release(&x);
-    if (result)
-        return fail(result, 0, s.scale, 0);
-    PyObject *found = PyTuple_New((Py_ssize_t)s.coder->format->classes);
+    PyObject *found = result ? fail(result, 0, c.s.scale, 0) : PyTuple_New((Py_ssize_t)c.s.coder->format->classes);
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(found); i++) {
         PyObject *number = PyLong_FromUnsignedLongLong(counts[i]);
         if (!number)
@@ -457,27 +430,31 @@ static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssiz
         else
             PyTuple_SET_ITEM(found, i, number);
     }
-    return found;
+    return end(&c, found);
 }
 
 PyDoc_STRVAR(largest_doc,
-"largest(x)\n--\n\n"
-"Bit pattern, in float32, of the largest finite magnitude among the values; 0 if there is none.");
+"largest(x, residual, decay)\n--\n\n"
+"Bit pattern, in float32, of the largest finite magnitude among the values, or among their sums with the\n"
+"decayed residual unless that is None; 0 if there is none.");
 
-static PyObject *largest(PyObject *module, PyObject *object)
+static PyObject *largest(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    Py_buffer x;
-    settings s = {.kernel = kernel_in_use()};
-    if (!values_of(object, &x, PyBUF_SIMPLE, &s.source))
-        return NULL;
-    const size_t lanes = lanes_of(&x, s.source);
+    call c = {.s = {.kernel = kernel_in_use()}};
+    const Py_buffer *x, *residual = NULL;
+    if (!arguments_are("largest", given, 3) || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+        || (arguments[1] != Py_None && !(residual = residual_of(&c, arguments[1], PyBUF_SIMPLE, x))))
+        return end(&c, NULL);
+    const float decay = (float)PyFloat_AsDouble(arguments[2]);
+    if (PyErr_Occurred())
+        return end(&c, NULL);
+    const size_t lanes = lanes_of(x, c.s.source);
     uint32_t bits;
     BEGIN_WORK(lanes)
-    bits = stream_largest(s, x.buf, lanes);
+    bits = stream_largest(c.s, x->buf, residual ? residual->buf : NULL, decay, lanes);
     END_WORK
-    PyBuffer_Release(&x);
-    return PyLong_FromUnsignedLong(bits);
+    return end(&c, PyLong_FromUnsignedLong(bits));
 }
 
 PyDoc_STRVAR(crc32_doc, "crc32(data, value)\n--\n\nAs zlib.crc32. To be used if CRC32 is true.");
@@ -485,18 +462,17 @@ PyDoc_STRVAR(crc32_doc, "crc32(data, value)\n--\n\nAs zlib.crc32. To be used if 
 static PyObject *crc32(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
 {
     (void)module;
-    Py_buffer data;
-    if (!arguments_are("crc32", given, 2))
+    call c = {0};
+    const Py_buffer *data;
+    if (!arguments_are("crc32", given, 2) || !(data = bytes_of(&c, arguments[0], PyBUF_SIMPLE)))
         return NULL;
-    const unsigned long value = PyLong_AsUnsignedLongMask(arguments[1]);
-    if (PyErr_Occurred() || PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE))
-        return NULL;
-    uint32_t crc;
-    BEGIN_WORK(data.len / LANE_BYTES)
-    crc = crc32_update((uint32_t)value, data.buf, (size_t)data.len);
+    uint32_t crc = (uint32_t)PyLong_AsUnsignedLongMask(arguments[1]);
+    if (PyErr_Occurred())
+        return end(&c, NULL);
+    BEGIN_WORK(data->len / LANE_BYTES)
+    crc = crc32_update(crc, data->buf, (size_t)data->len);
     END_WORK
-    PyBuffer_Release(&data);
-    return PyLong_FromUnsignedLong(crc);
+    return end(&c, PyLong_FromUnsignedLong(crc));
 }
 
 #define PREPARE(kernel) (kernel)->prepare()
@@ -544,11 +520,11 @@ static PyMethodDef methods[] = {
     FAST(compress_sum),
     FAST(offsets),
     FAST(lossy),
-    FAST(split),
+    FAST(feed_back),
     FAST(convert),
     FAST(histogram),
     FAST(crc32),
-    {"largest", largest, METH_O, largest_doc},
+    FAST(largest),
     {"paths", paths, METH_NOARGS, paths_doc},
     {"use", use, METH_O, use_doc},
     {"automatic", automatic, METH_NOARGS, automatic_doc},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making streams: runs of blocks, with the end of the buffer, scaling and threads; and lane by lane operations.
+/* Making streams: runs of blocks, with the end of the buffer, scaling and threads.
  *
  * Threads take runs of RUN_BLOCKS blocks in order. Where a run goes depends on the sizes of all runs before
  * it. So they compress into separate memory, some runs ahead, and the thread that finds the next run ready
@@ -11,30 +11,37 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* A block's size; 0 if a value overflows. */
+static size_t compress_block(const settings *s, const void *x, size_t lanes, uint8_t *out)
+{
+    lane_bits buffer[STREAM_LANES];
+    if (s->source != FLOAT32 && !s->scale && s->coder->compress_half)
+        return s->coder->compress_half(x, s->source, lanes, s->p, out);
+    const lane_bits *values = as_lanes(s, x, lanes, buffer);
+    if (s->scale) {
+        if (s->kernel->scale(values, lanes, power_of_two(s->scale), buffer))
+            return 0;
+        values = buffer;
+    }
+    return s->coder->compress(values, lanes, s->p, out);
+}
+
 status compress_blocks(const settings *s, const void *x, size_t lanes, uint8_t *out, size_t capacity,
                        size_t *size)
 {
-    lane_bits buffer[STREAM_LANES];
     uint8_t block[MAX_BLOCK_BYTES];
-    const float factor = power_of_two(s->scale);
     size_t at = 0;
     while (lanes) {
         const size_t here = smaller(lanes, STREAM_LANES);
-        const lane_bits *values = as_lanes(s, x, here, buffer);
-        if (s->scale) {
-            if (s->kernel->scale(values, here, factor, buffer))
-                return OVERFLOWED;
-            values = buffer;
-        }
-        if (capacity - at >= s->coder->format->worst_bytes(here)) {
-            at += s->coder->compress(values, here, s->p, out + at);
-        } else {
-            const size_t bytes = s->coder->compress(values, here, s->p, block);
-            if (bytes > capacity - at)
-                return NO_ROOM;
+        const bool fits = capacity - at >= s->coder->format->worst_bytes(here);
+        const size_t bytes = compress_block(s, x, here, fits ? out + at : block);
+        if (!bytes)
+            return OVERFLOWED;
+        if (bytes > capacity - at)
+            return NO_ROOM;
+        if (!fits)
             memcpy(out + at, block, bytes);
-            at += bytes;
-        }
+        at += bytes;
         x = values_from(x, s->source, here);
         lanes -= here;
     }
@@ -160,105 +167,4 @@ size_t stream_estimate(settings s, const void *x, size_t lanes)
     }
     const double each = (double)bytes / (PARTS * PART_LANES);
     return smaller(worst, (size_t)((double)lanes * each * 1.125) + MAX_BLOCK_BYTES);
-}
-
-/* Lane by lane */
-
-static status lossy_block(const settings *s, const lane_bits *x, size_t lanes, lane_bits *out)
-{
-    lane_bits scaled[STREAM_LANES];
-    const bool in_steps = s->coder->settle && s->scale <= MOST_SUM_SCALE;
-    if (in_steps && s->coder->settle(x, lanes, s->p, s->scale, scaled)) {
-        memcpy(out, scaled, lanes * LANE_BYTES);
-        return OK;
-    }
-    if (s->kernel->scale(x, lanes, power_of_two(s->scale), scaled))
-        return OVERFLOWED;
-    s->coder->lossy(scaled, lanes, s->p, scaled);
-    s->kernel->scale(scaled, lanes, power_of_two(-s->scale), out);
-    return OK;
-}
-
-status stream_lossy(settings s, const void *x, size_t lanes, void *out)
-{
-    while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES);
-        lane_bits buffer[STREAM_LANES];
-        lane_bits *into = s.result == FLOAT32 ? out : buffer;
-        const lane_bits *values = as_lanes(&s, x, here, buffer);
-        status result = OK;
-        if (s.scale || s.p.lattice)
-            result = lossy_block(&s, values, here, into);
-        else
-            s.coder->lossy(values, here, s.p, into);
-        if (result)
-            return result;
-        if (s.result != FLOAT32)
-            s.kernel->conversions->narrow[s.result](buffer, here, out);
-        x = values_from(x, s.source, here);
-        out = (uint8_t *)out + here * value_bytes(s.result);
-        lanes -= here;
-    }
-    return OK;
-}
-
-status stream_split(settings s, lane_bits *x, size_t lanes, lane_bits *kept)
-{
-    while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES);
-        const status result = stream_lossy(s, x, here, kept);
-        if (result)
-            return result;
-        s.kernel->subtract(x, here, kept);
-        x += here;
-        kept += here;
-        lanes -= here;
-    }
-    return OK;
-}
-
-void stream_convert(settings s, const void *x, size_t lanes, void *out)
-{
-    while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES);
-        lane_bits buffer[STREAM_LANES];
-        const lane_bits *values = as_lanes(&s, x, here, s.result == FLOAT32 ? out : buffer);
-        if (s.result != FLOAT32)
-            s.kernel->conversions->narrow[s.result](values, here, out);
-        else if (values != out)
-            memcpy(out, values, here * LANE_BYTES);
-        x = values_from(x, s.source, here);
-        out = (uint8_t *)out + here * value_bytes(s.result);
-        lanes -= here;
-    }
-}
-
-uint32_t stream_largest(settings s, const void *x, size_t lanes)
-{
-    uint32_t largest = 0;
-    while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES);
-        lane_bits buffer[STREAM_LANES];
-        const uint32_t found = s.kernel->largest(as_lanes(&s, x, here, buffer), here);
-        largest = found > largest ? found : largest;
-        x = values_from(x, s.source, here);
-        lanes -= here;
-    }
-    return largest;
-}
-
-status stream_histogram(settings s, const void *x, size_t lanes, uint64_t counts[MAX_CLASSES])
-{
-    uint8_t block[MAX_BLOCK_BYTES];
-    while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES);
-        size_t size;
-        const status result = compress_blocks(&s, x, here, block, sizeof block, &size);
-        if (result)
-            return result;
-        s.coder->format->count(block, here, counts);
-        x = values_from(x, s.source, here);
-        lanes -= here;
-    }
-    return OK;
 }

@@ -25,17 +25,15 @@ INLINE void add_loop(const lane_bits *addend, const lane_bits *x, size_t lanes, 
 
 INLINE void subtract_loop(lane_bits *x, size_t lanes, const lane_bits *kept)
 {
-    for (size_t i = 0; i < lanes; i++) {
-        const uint32_t left = as_bits(as_float(x[i]) - as_float(kept[i]));
-        x[i] = select_bits((left & 0x7F800000) != 0x7F800000, left, 0);
-    }
+    for (size_t i = 0; i < lanes; i++)
+        x[i] = rest_of(x[i], kept[i]);
 }
 
-INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
+INLINE uint32_t largest_loop(const lane_bits *x, const lane_bits *left, size_t lanes)
 {
     uint32_t largest = 0;
     for (size_t i = 0; i < lanes; i++) {
-        const uint32_t magnitude = x[i] & 0x7FFFFFFF;
+        const uint32_t magnitude = (left ? added(x[i], left[i]) : x[i]) & 0x7FFFFFFF;
         const uint32_t finite = select_bits(magnitude < 0x7F800000, magnitude, 0);
         largest = finite > largest ? finite : largest;
     }
@@ -55,9 +53,9 @@ INLINE uint32_t largest_loop(const lane_bits *x, size_t lanes)
     {                                                                                                        \
         subtract_loop(x, lanes, kept);                                                                       \
     }                                                                                                        \
-    attributes static uint32_t largest_##set(const lane_bits *x, size_t lanes)                               \
+    attributes static uint32_t largest_##set(const lane_bits *x, const lane_bits *left, size_t lanes)        \
     {                                                                                                        \
-        return largest_loop(x, lanes);                                                                       \
+        return left ? largest_loop(x, left, lanes) : largest_loop(x, NULL, lanes);                           \
     }
 
 static bool always(void)

@@ -39,6 +39,13 @@ INLINE uint32_t added(uint32_t addend, uint32_t bits)
     return as_bits(as_float(addend) + as_float(bits));
 }
 
+/* What is left of x without `kept`; zero where that is not finite. */
+INLINE uint32_t rest_of(uint32_t x, uint32_t kept)
+{
+    const uint32_t rest = as_bits(as_float(x) - as_float(kept));
+    return select_bits((rest & 0x7F800000) != 0x7F800000, rest, 0);
+}
+
 /* Begins to fetch the cache line that lies some way after a lane, to be read or written soon: on their own,
  * processors fetch no further than to the end of a page. After an array's end it does nothing. */
 INLINE void fetch_ahead(const void *lane)
@@ -55,7 +62,7 @@ INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
 
 /* A coder of an instruction set, of a file's `compress`, `decode`, `lossy_loop` and `data_bytes_loop`. `decode`
  * adds if there is an addend, which is known where it is called. The other functions may be NULL. */
-#define CODER(name, of_format, of_sum, of_settle, of_add_steps, attributes)                                  \
+#define CODER(name, of_format, half, of_sum, of_settle, of_feed_back, of_add_steps, attributes)              \
     attributes static size_t decompress(const uint8_t *block, size_t lanes, parameters p, lane_bits *out)    \
     {                                                                                                        \
         return decode(block, lanes, p, NULL, out);                                                           \
@@ -76,12 +83,14 @@ INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
     const coder name = {                                                                                     \
         .format = &(of_format),                                                                              \
         .compress = compress,                                                                                \
+        .compress_half = half,                                                                               \
         .decompress = decompress,                                                                            \
         .decompress_add = decompress_add,                                                                    \
         .lossy = lossy,                                                                                      \
         .data_bytes = data_bytes,                                                                            \
         .sum = of_sum,                                                                                       \
         .settle = of_settle,                                                                                 \
+        .feed_back = of_feed_back,                                                                           \
         .add_steps = of_add_steps,                                                                           \
     };
 

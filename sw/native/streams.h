@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams of whole arrays: compress.c, decompress.c, sum.c. */
+/* Streams of whole arrays: compress.c, decompress.c, sum.c, lanes.c. */
 #ifndef INCEPTIONN_NATIVE_STREAMS_H
 #define INCEPTIONN_NATIVE_STREAMS_H
 
@@ -21,17 +21,6 @@ typedef struct {
     /* Of the values that come in (addends too), and of those that go out. */
     value_type source, result;
 } settings;
-
-static inline size_t value_bytes(value_type type)
-{
-    return type == FLOAT32 ? LANE_BYTES : 2;
-}
-
-/* Values from a lane on, where there are any. */
-static inline const void *values_from(const void *values, value_type type, size_t lane)
-{
-    return values ? (const uint8_t *)values + lane * value_bytes(type) : NULL;
-}
 
 /* Some values that come in, as lanes: where they are, or in the buffer; NULL if there are none. */
 static inline const lane_bits *as_lanes(const settings *s, const void *values, size_t lanes, lane_bits *buffer)
@@ -87,10 +76,11 @@ status stream_offsets(settings s, const uint8_t *stream, size_t size, size_t lan
 status stream_lossy(settings s, const void *x, size_t lanes, void *out);
 /* The same values in another type, or the nearest ones. */
 void stream_convert(settings s, const void *x, size_t lanes, void *out);
-/* Largest finite magnitude, as bits of fp32. */
-uint32_t stream_largest(settings s, const void *x, size_t lanes);
-/* Splits fp32 values into what a codec keeps of them, and the finite rest, which `x` keeps. */
-status stream_split(settings s, lane_bits *x, size_t lanes, lane_bits *kept);
+/* Largest finite magnitude, as bits of fp32: of values plus `left`, if it is not NULL, times the decay. */
+uint32_t stream_largest(settings s, const void *x, const lane_bits *left, float decay, size_t lanes);
+/* Error feedback. Splits values plus `left` times the decay into what a codec keeps of them, and the rest, in `left`,
+ * zero where it is not finite. `kept` may be x. If it fails, both are unspecified. */
+status stream_feed_back(settings s, const void *x, lane_bits *left, size_t lanes, float decay, lane_bits *kept);
 /* Adds to `counts`, of which the format has `classes`. */
 status stream_histogram(settings s, const void *x, size_t lanes, uint64_t counts[MAX_CLASSES]);
 

@@ -28,12 +28,13 @@ static status lattice_sum(const settings *s, const uint8_t *stream, size_t size,
         const uint8_t *block = readable_block(s, stream, size, *at, here, copy);
         if (!block)
             return f->describe_fault(stream, size, *at, here, s->p, at);
-        const lane_bits *own = as_lanes(s, addend, here, buffer);
-        const bool overflows = ahead && s->kernel->scale(own, here, power_of_two(s->scale), buffer);
+        const bool overflows = ahead && s->kernel->scale(as_lanes(s, addend, here, buffer), here,
+                                                         power_of_two(s->scale), buffer);
         const bool fits = capacity - *written >= f->worst_bytes(here);
         sizes moved = {0};
-        status result = s->coder->sum(block, ahead ? buffer : own, here, s->p, ahead ? 0 : s->scale,
-                                      fits ? out + *written : sum, &moved);
+        uint8_t *to = fits ? out + *written : sum;
+        status result = ahead ? s->coder->sum(block, buffer, FLOAT32, here, s->p, 0, to, &moved)
+                              : s->coder->sum(block, addend, s->source, here, s->p, s->scale, to, &moved);
         if (result == ABSENT_VALUE || !f->plane_is_sound(block, here))
             return f->describe_fault(stream, size, *at, here, s->p, at);
         if (result || overflows)

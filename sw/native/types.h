@@ -7,6 +7,7 @@
  *   half.c        bf16 and fp16 from and to fp32
  *   choose.c      the fastest kernel for each operation, by measurement
  *   streams.h, compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
+ *   lanes.c       lane by lane: error feedback, lossy values, conversion
  *   threads.h     threads for the length of one call
  *   crc32.h       CRC-32 of messages
  *   codec.c       the Python module
@@ -59,6 +60,8 @@ enum {
     MAX_BLOCK_BYTES = STREAM_LANES / GROUP_LANES * TAG_WORD_BYTES + STREAM_LANES * LANE_BYTES,
     /* Tags of the paper's codec are 4, codes of groups are 16. */
     MAX_CLASSES = 16,
+    /* Lanes that feedback takes at a time. */
+    FEW_LANES = 32,
     /* Up to here 2^(16 + k + scale), by which kernels multiply, is finite, and subnormal numbers become zero. */
     MOST_SUM_SCALE = 96,
 };
@@ -67,8 +70,19 @@ enum {
 typedef uint32_t __attribute__((aligned(1), may_alias)) lane_bits;
 typedef uint16_t __attribute__((aligned(1), may_alias)) half_bits;
 
-/* What a caller's buffer holds. Coders know fp32 alone: streams widen and narrow block by block. */
+/* What a caller's buffer holds. Streams widen and narrow block by block what a coder does not take. */
 typedef enum { FLOAT32, BFLOAT16, FLOAT16, TYPES } value_type;
+
+static inline size_t value_bytes(value_type type)
+{
+    return type == FLOAT32 ? LANE_BYTES : 2;
+}
+
+/* Values from a lane on, where there are any. */
+static inline const void *values_from(const void *values, value_type type, size_t lane)
+{
+    return values ? (const uint8_t *)values + lane * value_bytes(type) : NULL;
+}
 
 /* Planes has E0 alone. `lattice`: it also rounds raw lanes to multiples of its step, and has one NaN, so that
  * sums are the same in every order. */
@@ -121,6 +135,9 @@ typedef struct {
      * fault of the first group that has one. A slow walk. */
     status (*describe_fault)(const uint8_t *stream, size_t size, size_t start, size_t lanes, parameters p,
                              size_t *at);
+    /* Whether parameters are the codec's, and what they must be. */
+    bool (*valid)(parameters p);
+    const char *rule;
 } format;
 
 /* Bytes of a block read, and of one written. */
@@ -133,6 +150,8 @@ typedef struct {
     const format *format;
     /* Writes a block and returns its size; `out` has worst_bytes(lanes) and may be written up to there. */
     size_t (*compress)(const lane_bits *x, size_t lanes, parameters p, uint8_t *out);
+    /* The same of values of 16 bits, which are widened in registers; NULL if there is no such code. */
+    size_t (*compress_half)(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out);
     /* Decodes a block, or adds it to the addend, which may be `out`, and returns its size. worst_bytes(lanes)
      * + SLACK bytes can be read. Returns 0 for data that no encoder makes; the plane may be unsound. */
     size_t (*decompress)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
@@ -145,10 +164,13 @@ typedef struct {
     /* The block of a block's values plus the addend's, multiplied by 2^scale and brought onto the lattice; the
      * scale is MOST_SUM_SCALE at most. Buffers as for `decompress` and `compress`. NULL of a codec without
      * a lattice. */
-    status (*sum)(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
+    status (*sum)(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p, int scale,
                   uint8_t *out, sizes *moved);
     /* Values' multiples of the step, scaled there and back; false, and `out` is unspecified, if one is raw. */
     bool (*settle)(const lane_bits *x, size_t lanes, parameters p, int scale, lane_bits *out);
+    /* Error feedback: `settle` of x plus `left`, and in `left` what remains. `kept` may be x. Returns the number of
+     * lanes that are done: it ends before FEW_LANES that have a raw one, and where there are not as many. */
+    size_t (*feed_back)(const lane_bits *x, lane_bits *left, size_t lanes, parameters p, int scale, lane_bits *kept);
     /* Sums of decompressed values and of the addend, as in `sum`; false, and `sums` is unspecified, if one of
      * them is raw. */
     bool (*add_steps)(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
@@ -183,8 +205,8 @@ typedef struct {
     void (*add)(const lane_bits *addend, const lane_bits *x, size_t lanes, lane_bits *y);
     /* What is left of x without `kept`, in `x`; zero where that is not finite. */
     void (*subtract)(lane_bits *x, size_t lanes, const lane_bits *kept);
-    /* Largest finite magnitude, as bits. Any number of lanes. */
-    uint32_t (*largest)(const lane_bits *x, size_t lanes);
+    /* Largest finite magnitude, as bits: of x plus `left`, unless that is NULL. Any number of lanes. */
+    uint32_t (*largest)(const lane_bits *x, const lane_bits *left, size_t lanes);
     const conversions *conversions;
 } kernel;
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+MAGIC = b"\x93NUMPY"
 _ZIP = b"PK\x03\x04"
 _PICKLE = b"\x80\x02"
 """How the files of torch before 1.6 begin; later ones are ZIP archives."""

@@ -179,8 +179,8 @@ def compressed(
 
     Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
     ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
-    those of `CompressState` except ``error_feedback`` and ``leave_out``; the algorithm is "ring" or
-    "hierarchical".
+    those of `CompressState` except ``error_feedback``, ``leave_out`` and scale "tensor"; the algorithm is
+    "ring" or "hierarchical".
 
     Returns the state, which has `CompressState.statistics`. Assign its ``codec`` to change it. Call
     `CompressState.advance`
@@ -192,7 +192,9 @@ def compressed(
     for name in ("error_feedback", "leave_out"):
         if settings.get(name):
             raise ValueError(f"{name} needs compress_hook, since a group cannot identify tensors")
-    state = CompressState(group, codec=codec, **settings)
+    if settings.get("scale") == "tensor":
+        raise ValueError("scale 'tensor' needs compress_hook: a group's 'auto' is of each call's tensor")
+    state = CompressState(group, codec=codec, **{**settings, "error_feedback": False})
     if (algorithm := state.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
     state.agree(group)

@@ -96,8 +96,12 @@ def all_reduce_hook(state: CompressState) -> Callable[[torch.Tensor], None]:
 
 
 def _usable(state: CompressState) -> CompressState:
+    if state.feeds_back_by_default:
+        state.residuals = None
     if state.residuals is not None:
         raise ValueError("error_feedback needs DDP's hook, since FSDP's ranks do not keep whole gradients")
+    if state.by_tensor:
+        raise ValueError("scale 'tensor' needs DDP's hook: FSDP passes a module's gradients as one tensor")
     if state.left_out.names:
         raise ValueError("leave_out needs DDP's hook: FSDP passes a module's gradients without their names")
     return state

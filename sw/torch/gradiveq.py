@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..collectives.ledger import Ledger, Statistics, counted
 from ..layers.gradiveq import GradiVeQ
 from ..layers.parameters import Parameters
 from .host_copy import HostCopy, future_of
@@ -21,12 +22,13 @@ class GradiVeQState:
     ``settings`` are GradiVeQ's. ``codec`` compresses the compressed slices further, and ``rest_codec`` the
     keys that are not convolutions. The all-reduce begins with DDP's last bucket, since GradiVeQ works on
     layers, not on buckets. Attributes: ``exchange``, the `GradiVeQ`, made in the first step;
-    ``process_group``.
+    ``process_group``, ``ledger``. `statistics` tells what the exchange costs.
     """
 
     def __init__(self, process_group: dist.ProcessGroup | None = None, **settings: Any) -> None:
         self.process_group, self.settings = process_group, settings
         self.exchange: GradiVeQ | None = None
+        self.ledger = Ledger()
         self._numbers: dict[int, int] = {}
         self._seen: list[Any] = []
         self._copies: dict[str, HostCopy] = {}
@@ -41,12 +43,19 @@ class GradiVeQState:
             self._seen.append(parameter)
         return f"{self._numbers[id(parameter)]:04d}"
 
+    def statistics(self) -> Statistics:
+        """Return what the gradients of this state have cost this rank so far, by phase and in all."""
+        return self.ledger.statistics()
+
     def reduce(self, copies: dict[str, HostCopy]) -> None:
         """Replace a step's gradients by their means. Runs in the group's thread."""
         gradients: Parameters = {key: copies[key].array for key in sorted(copies)}
+        transport = link_of(self.process_group).transport
         if self.exchange is None:
-            self.exchange = GradiVeQ(link_of(self.process_group).transport, gradients, **self.settings)
-        for key, mean in self.exchange.all_reduce(gradients).items():
+            self.exchange = GradiVeQ(transport, gradients, **self.settings)
+        with counted(transport, self.ledger):
+            means = self.exchange.all_reduce(gradients)
+        for key, mean in means.items():
             copies[key].array[...] = mean
             copies[key].store()
 
@@ -58,7 +67,7 @@ def gradiveq_hook(state: GradiVeQState, bucket: dist.GradBucket) -> torch.future
     """
     link, buffer = link_of(state.process_group), bucket.buffer()
     pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
-    copies = {state.key(parameter): HostCopy(gradient) for parameter, gradient in pairs}
+    copies = {state.key(parameter): HostCopy(gradient, wide=True) for parameter, gradient in pairs}
     state._copies |= copies
     future = future_of(state._result, list(copies.values()), lambda: buffer)
     if bucket.is_last():

@@ -20,7 +20,7 @@ from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
 from ..collectives.ledger import Ledger, Statistics, counted
 from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
-from ..collectives.settings import Algorithm, Path, Scale, Settings
+from ..collectives.settings import Algorithm, Path, Settings, SumScale
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
@@ -50,7 +50,7 @@ class CompressState:
 
     ::
 
-        state = CompressState(error_feedback=True, warm_up=100)
+        state = CompressState(warm_up=100)
         ddp.register_comm_hook(state, compress_hook)
 
     Parameters
@@ -65,10 +65,11 @@ class CompressState:
         Assign `codec` to change it between two steps, the same at all ranks.
     path, scale, algorithm, group_size
         As `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
-        by its probe.
+        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own.
     error_feedback
         Add each step's compression error to the next gradient. A number sets the decay factor. The residuals
-        take as much host memory as the gradients.
+        take as much host memory as the gradients. None: in `compress_hook` with planes, whose residuals are
+        all that the sums lack.
     warm_up
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest
@@ -101,10 +102,10 @@ class CompressState:
         *,
         codec: StreamCodec | Schedule | None = None,
         path: Path = "auto",
-        scale: Scale = "auto",
+        scale: SumScale = "auto",
         algorithm: Algorithm = "ring",
         group_size: int | None = None,
-        error_feedback: bool | float = False,
+        error_feedback: bool | float | None = None,
         warm_up: int = 0,
         smallest: int = SMALLEST,
         leave_out: Sequence[str] = (),
@@ -114,7 +115,9 @@ class CompressState:
     ) -> None:
         self.process_group = process_group
         self.codec = codec
-        self._settings = Settings(path=path, scale=scale, algorithm=algorithm, group_size=group_size)
+        self.by_tensor = scale == "tensor"
+        settings = Settings(path=path, scale=scale, algorithm=algorithm, group_size=group_size)
+        self._settings = replace(settings, sections=() if self.by_tensor else None)
         self._settings.check(ranks_of(process_group), ALGORITHMS)
         self.warm_up = _at_least_0("warm_up", warm_up)
         self.smallest = _at_least_0("smallest", smallest)
@@ -129,8 +132,10 @@ class CompressState:
         if not self._reporter.idle:
             finalize(self, self._reporter.end)  # at the program's end, too
         self.residuals: Residuals | None = None
+        self.feeds_back_by_default = error_feedback is None
         if error_feedback is not False:
-            self.residuals = Residuals(ErrorFeedback(Codec(), float(error_feedback)))
+            decay = 1.0 if error_feedback is None else float(error_feedback)
+            self.residuals = Residuals(ErrorFeedback(Codec(), decay))
 
     @property
     def codec(self) -> StreamCodec | None:
@@ -174,6 +179,13 @@ class CompressState:
     def _report(self, step: int) -> None:
         if not self._reporter.idle:
             self._reporter.step(step, group_of(self.process_group).rank())
+
+    def _report_in_turn(self, step: int) -> None:
+        """Report after the compressed buckets that still wait for the connections; the step waits for all."""
+        link = link_of(self.process_group)
+        result = link.submit(lambda: self._report(step))
+        link.run_until(result)
+        result.result()
 
     def statistics(self) -> Statistics:
         """Return what the gradients of this state have cost this rank so far, by bucket and in all."""
@@ -270,14 +282,18 @@ class CompressState:
             self._count_step()
         step = self.step
         if settings is None:
-            if last:
-                self._report(step)
-            return allreduce_hook(self.process_group, bucket)
+            sent = allreduce_hook(self.process_group, bucket)
+            if last and not self._reporter.idle:
+                self._report_in_turn(step)
+            return sent
+        raw = replace(settings, path="off", scale=None, sections=None)
+        if self.by_tensor:
+            settings = replace(settings, sections=[parameter.numel() for parameter in kept.parameters])
         link, copy = link_of(self.process_group), HostCopy(buffer)
 
         def run() -> None:
             feedback = None
-            if self.residuals is not None and layout is not None:
+            if self.residuals is not None and layout is not None and self._feeds_back(settings, link):
                 try:
                     self.residuals.prepare(layout)
                 except ValueError as error:
@@ -285,7 +301,7 @@ class CompressState:
                 feedback = self.residuals.feedback, layout
             for places, name, how, memory in (
                 (kept, label, settings, feedback),
-                (left, f"{label}, left out", replace(settings, path="off"), None),
+                (left, f"{label}, left out", raw, None),
             ):
                 if places.count:
                     with counted(link.transport, self.ledger, name):
@@ -300,6 +316,12 @@ class CompressState:
         if last and copy.device is None:
             link.run_until(result)  # the backward pass is over
         return future_of(result, [copy], lambda: buffer)
+
+    def _feeds_back(self, settings: Settings, link: Link) -> bool:
+        """Tell whether a call of these settings has error feedback, by default or as wanted."""
+        codec = settings.codec or link.transport.nic_codec  # None: planes
+        exact = codec is None or (isinstance(codec, Codec) and codec.sums_exactly)
+        return exact or not self.feeds_back_by_default
 
     def _wrong_module(self, parameters: list[torch.Tensor], last: bool) -> ValueError | None:
         """Return an error if a bucket has a parameter that the first step's buckets did not have."""

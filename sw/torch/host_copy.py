@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A tensor's values as a float32 array in the host's memory, without a copy if possible."""
+"""A tensor's values as an array in the host's memory, without a copy if possible."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 """Types that the collectives sum, always in float32."""
+_KEPT = (torch.float32, torch.float16, torch.bfloat16)
+"""Those that the codec takes as they are."""
 
 
 @cache
@@ -26,28 +28,30 @@ def _copy_stream(device: torch.device) -> Any:
 class HostCopy:
     """The values of a tensor, which another thread may read and write.
 
-    A contiguous float32 tensor on the CPU is used without a copy. Of others the constructor makes a float32
-    copy, and `store` copies it back. A copy from a GPU uses pinned memory and a separate stream, which starts
-    after the current work of the caller's stream. Neither the caller nor the GPU waits for it. ``filled`` is
-    False for a tensor that is only written.
+    A contiguous tensor on the CPU is used without a copy, unless it is float64 or, with ``wide``, not
+    float32. Of others the constructor makes a copy, and `store` copies it back. It has their type, or
+    float32. A copy from a GPU uses pinned memory and a separate stream, which starts after the current work
+    of the caller's stream. Neither the caller nor the GPU waits for it. ``filled`` is False for a tensor that
+    is only written.
 
     Raises ``TypeError`` for types other than `FLOATS`.
     """
 
-    def __init__(self, tensor: torch.Tensor, filled: bool = True) -> None:
+    def __init__(self, tensor: torch.Tensor, filled: bool = True, wide: bool = False) -> None:
         if tensor.dtype not in FLOATS:
             raise TypeError(f"the tensor must be of a floating-point type, not {tensor.dtype}")
         self.tensor = tensor.detach()
         self.device = tensor.device if tensor.is_cuda else None
         self._event: Any = None
+        kind = torch.float32 if wide or tensor.dtype not in _KEPT else tensor.dtype
         if self.device is None:
-            host = self.tensor.float().contiguous()
+            host = self.tensor.to(kind).contiguous()
             self._own = host.data_ptr() == self.tensor.data_ptr()
         else:
             self._own = False
             stream = _copy_stream(self.device)
             stream.wait_stream(torch.cuda.current_stream(self.device))
-            host = torch.empty(tensor.shape, dtype=torch.float32, pin_memory=True)
+            host = torch.empty(tensor.shape, dtype=kind, pin_memory=True)
             if filled:
                 with torch.cuda.stream(stream):
                     host.copy_(self.tensor, non_blocking=True)
@@ -56,13 +60,14 @@ class HostCopy:
         self._host = host
 
     @property
-    def array(self) -> NDArray[np.float32]:
-        """The values, in the tensor's shape. Waits for a copy from a GPU."""
+    def array(self) -> NDArray[Any]:
+        """The values, in the tensor's shape; bfloat16 as uint16. Waits for a copy from a GPU."""
         if self._event is not None:
             self._event.synchronize()
             self._event = None
-        lanes: NDArray[np.float32] = self._host.numpy()
-        return lanes
+        if self._host.dtype == torch.bfloat16:
+            return self._host.view(torch.int16).numpy().view(np.uint16)
+        return self._host.numpy()
 
     def store(self) -> None:
         """Copy the array's values into the tensor, on a GPU with the stream of `on_stream`."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
@@ -75,9 +74,9 @@ def operation(op: Any) -> Op | None:
 
 
 def all_reduce(
-    transport: Transport, lanes: NDArray[np.float32], op: Op, settings: Settings, feedback: Any = None
+    transport: Transport, lanes: NDArray[Any], op: Op, settings: Settings, feedback: Any = None
 ) -> None:
-    """Call `allreduce_comp` in place."""
+    """Call `allreduce_comp` in place. uint16 holds bfloat16 patterns."""
     allreduce_comp(transport, None, lanes, feedback=feedback, **_arguments(transport, settings, op))
 
 
@@ -85,7 +84,7 @@ def _arguments(transport: Transport, settings: Settings, op: Op = SUM) -> dict[s
     """Return a collective's arguments, with `DEFAULT_CODEC` if neither settings nor NIC have a codec."""
     if settings.codec is None and not (transport.nic and settings.path in ("auto", "nic")):
         settings = replace(settings, codec=DEFAULT_CODEC)
-    return {**vars(settings), "op": op}
+    return {**vars(settings), "op": op, "dtype": "bfloat16"}
 
 
 def all_reduced(

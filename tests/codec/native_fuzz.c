@@ -206,6 +206,73 @@ static void decompress_everywhere(settings s, const uint8_t *stream, size_t size
     free(offsets);
 }
 
+/* Streams and sums of values of 16 bits on every kernel, from exactly as much memory, against the portable one. */
+static void halves_everywhere(settings s, const lane_bits *x, size_t lanes)
+{
+    const size_t worst = s.coder->format->worst_bytes(lanes);
+    half_bits *half = exactly(lanes * sizeof *half);
+    uint8_t *streams[2] = {exactly(worst), exactly(worst)}, *sums[2] = {exactly(worst), exactly(worst)};
+    size_t sizes[2] = {0}, sum_sizes[2] = {0}, at = 0;
+    status found[2] = {OK}, summed[2] = {OK};
+    s.source = draw(2) ? BFLOAT16 : FLOAT16;
+    for (size_t i = 0; i < lanes; i++)
+        half[i] = (uint16_t)(x[i] >> 16);
+    for (size_t i = kernel_count; i-- > 0;) {
+        const size_t which_one = i + 1 < kernel_count;
+        if (!kernels[i]->supported())
+            continue;
+        use_kernel(&s, i);
+        found[which_one] = stream_compress(s, half, lanes, streams[which_one], worst, &sizes[which_one]);
+        demand(found[0] == found[1] || !which_one, "kernels disagree on halves");
+        if (found[0])
+            break;
+        summed[which_one] = stream_compress_sum(s, streams[0], sizes[0], half, lanes, sums[which_one], worst,
+                                                &sum_sizes[which_one], &at);
+        if (!which_one)
+            continue;
+        demand(sizes[0] == sizes[1] && (!lanes || !memcmp(streams[0], streams[1], sizes[0])), "halves differ");
+        demand(summed[0] == summed[1], "kernels disagree on sums of halves");
+        demand(summed[0] || (sum_sizes[0] == sum_sizes[1] && (!lanes || !memcmp(sums[0], sums[1], sum_sizes[0]))),
+               "sums of halves differ");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        free(streams[i]);
+        free(sums[i]);
+    }
+    free(half);
+}
+
+/* Error feedback on every kernel, from its own memory and into the values', against the portable one. */
+static void feed_back_everywhere(settings s, const lane_bits *x, size_t lanes)
+{
+    const size_t bytes = lanes * LANE_BYTES;
+    const float decay = draw(2) ? 1 : 0.9f;
+    lane_bits *before = exactly(bytes), *left = exactly(bytes), *kept = exactly(bytes);
+    lane_bits *expected_left = exactly(bytes), *expected = exactly(bytes);
+    draw_values(before, lanes);
+    for (size_t i = 0; i < lanes; i++)
+        before[i] = (before[i] & 0x7F800000) == 0x7F800000 ? 0 : before[i];
+    memcpy(lanes ? expected_left : &(lane_bits){0}, lanes ? before : &(lane_bits){0}, bytes);
+    use_kernel(&s, kernel_count - 1);
+    const status verdict = stream_feed_back(s, x, expected_left, lanes, decay, expected);
+    for (size_t i = 0; lanes && i < 2 * kernel_count; i++) {
+        const bool in_place = i >= kernel_count;
+        if (!kernels[i % kernel_count]->supported())
+            continue;
+        use_kernel(&s, i % kernel_count);
+        memcpy(left, before, bytes);
+        memcpy(kept, x, bytes);
+        const status found = stream_feed_back(s, in_place ? kept : x, left, lanes, decay, kept);
+        demand(found == verdict, "kernels disagree on feedback");
+        demand(found || (!memcmp(left, expected_left, bytes) && !memcmp(kept, expected, bytes)), "feedback differs");
+    }
+    free(before);
+    free(left);
+    free(kept);
+    free(expected_left);
+    free(expected);
+}
+
 int main(int count, char **arguments)
 {
     demand(count == 3, "native_fuzz SEED ROUNDS");
@@ -222,6 +289,8 @@ int main(int count, char **arguments)
         lane_bits *x = exactly(lanes * LANE_BYTES);
         size_t size = 0;
         draw_values(x, lanes);
+        feed_back_everywhere(s, x, lanes);
+        halves_everywhere(s, x, lanes);
         uint8_t *stream = compress_everywhere(s, x, lanes, &size);
         decompress_everywhere(s, stream, size, lanes);
         stream = spoil(s, stream, &size, lanes);

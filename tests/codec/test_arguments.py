@@ -531,3 +531,13 @@ def test_type_checkers_know_what_compress_returns() -> None:
     """Without ``out`` bytes, with it a memoryview."""
     returned = [form.__annotations__["return"] for form in get_overloads(Codec.compress)]
     assert returned == ["bytes", "memoryview"]
+
+
+@pytest.mark.parametrize(("made", "read"), [("paper", "planes"), ("planes", "paper")])
+def test_a_stream_of_the_other_codec_is_named(made: str, read: str) -> None:
+    x = np.random.default_rng(1).normal(scale=0.01, size=5000).astype(np.float32)
+    stream = Codec(codec=made).compress(x)
+    with pytest.raises(
+        ValueError, match=rf"^malformed stream at byte \d+: .* \(it is one of codec='{made}'\)$"
+    ):
+        Codec(codec=read).decompress(stream, x.size)

@@ -46,7 +46,7 @@ def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out == f"{encoded}: {x.nbytes} bytes in {size}, 1:{ratio:.2f}\n"
     assert ratio > 3
     assert cli.main(["decode", str(encoded)]) == 0
-    assert capsys.readouterr().out == f"{decoded}: 150000 values of shape (30, 5000)\n"
+    assert capsys.readouterr().out == f"{decoded}: 150000 values of shape (30, 5000), float32\n"
     assert np.load(decoded).tobytes() == Codec().lossy(x).tobytes()
 
     other = gradients.with_name("other")
@@ -89,7 +89,9 @@ def test_planes_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert cli.main(["inspect", str(encoded), "--json", str(gradients.with_suffix(".json"))]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("message, planes, 150000 values of shape (30, 5000)\n2**-12 planes: E0 115; scale")
+    assert out.startswith(
+        "message, planes, 150000 values of shape (30, 5000), float32\n2**-12 planes: E0 115; scale"
+    )
     counts = codec.histogram(x)
     (line,) = (line for line in out.splitlines() if line.startswith("7 planes"))
     assert line.split()[2] == str(counts[7]) != "0"
@@ -105,12 +107,26 @@ def test_bfloat16_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[s
     packed = message.pack(halves, Codec(codec="planes"), "auto", dtype="bfloat16")
     assert (tmp_path / "b.npy.inc").read_bytes() == packed
     assert f"30000 bytes in {len(packed)}, " in capsys.readouterr().out
+    assert cli.main(["inspect", str(tmp_path / "b.npy"), "--json", str(tmp_path / "b.json")]) == 0
+    facts = json.loads((tmp_path / "b.json").read_text())
+    said = capsys.readouterr().out
+    assert "15000 bfloat16 values" in said
+    assert f"stream: {facts['bytes']} bytes, 1:{30000 / facts['bytes']:.2f}" in said
+    best = facts["recommended"]
+    of_it = Codec(2.0 ** -best["k"], best["codec"]).compress(halves, scale=best["scale"], dtype="bfloat16")
+    assert best["ratio"] == pytest.approx(30000 / len(of_it))
     for dtype, saved in (("float32", "f4"), ("float16", "f2"), ("bfloat16", "V2")):
         out = tmp_path / f"{dtype}.npy"
         assert cli.main(["decode", str(tmp_path / "b.npy.inc"), "--dtype", dtype, "--out", str(out)]) == 0
         back = np.load(out)
         assert back.dtype == saved
+        assert capsys.readouterr().out.endswith(f", {dtype}\n")
         assert back.tobytes() == message.unpack(packed, dtype).tobytes()
+    assert cli.main(["decode", str(tmp_path / "b.npy.inc")]) == 0  # the type is kept
+    assert capsys.readouterr().out.endswith("15000 values of shape (30, 500), bfloat16\n")
+    assert np.load(tmp_path / "b.decoded.npy").dtype == "V2"
+    assert cli.main(["inspect", str(tmp_path / "b.npy.inc")]) == 0
+    assert capsys.readouterr().out.startswith("message, planes, 15000 values of shape (30, 500), bfloat16\n")
     np.save(tmp_path / "u.npy", halves)
     assert cli.main(["encode", str(tmp_path / "u.npy")]) == 2
     assert (
@@ -206,6 +222,16 @@ def test_inspect_an_array(gradients: Path, capsys: pytest.CaptureFixture[str]) -
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_inspect_a_message_with_a_scale_per_tensor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.repeat(np.float32([0.7, 2.0**-21]), 3000)
+    (tmp_path / "t.inc").write_bytes(message.pack(x, Codec(), "tensor", sections=[3000, 3000]))
+    assert cli.main(["inspect", str(tmp_path / "t.inc"), "--json", str(tmp_path / "t.json")]) == 0
+    assert "; scale 2**0 to 2**20, by section\n" in capsys.readouterr().out
+    assert json.loads((tmp_path / "t.json").read_text())["scale"] is None
+
+
 def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["encode", str(gradients), "--scale", "auto"])
     capsys.readouterr()
@@ -213,7 +239,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     x = np.load(gradients)
     assert out.startswith(
-        "message, inceptionn, 150000 values of shape (30, 5000)\n2**-10 bounded: E0 117, T 122"
+        "message, paper, 150000 values of shape (30, 5000), float32\n2**-10 bounded: E0 117, T 122"
     )
     assert "scale 2**-2" in out
     counts = Codec().histogram(x, scale=-2)
@@ -229,7 +255,7 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
     ("arguments", "text"),
     [
         (["encode", "no.npy"], "does not exist"),
-        (["encode", "g.npy", "-k", "15"], "error bound must be 2**-k with k in 1..14, not k = 15"),
+        (["encode", "g.npy", "-k", "15"], "--bound: error bound must be 2**-k with k in 1..14, not k = 15"),
         (["encode", "g.npy", "--mode", "exact"], "--mode: mode must be one of literal, bounded, not 'exact'"),
         (["encode", "g.npy", "--scale", "big"], "the scale must be a whole number or auto, not 'big'"),
         (
@@ -249,8 +275,10 @@ def test_inspect_a_message(gradients: Path, capsys: pytest.CaptureFixture[str]) 
         (["encode", "g.npy", "--out", "no/g.inc"], "no such folder: '"),
         (["decode", "good.inc", "--out", "wide.npy"], "file exists (--force overwrites it): 'wide.npy'"),
         (["encode", "several.npz"], "several.npz holds several arrays; save them one by one"),
-        (["decode", "g.npy"], "malformed message at byte 0: the magic is"),
-        (["decode", "cut.inc"], "malformed message at byte 100: "),
+        (["decode", "g.npy"], "g.npy is a .npy array, not a message: inceptionn encode makes one of it"),
+        (["decode", "text.npy"], "text.npy: malformed message at byte 4: it ends inside the header"),
+        (["decode", "cut.inc"], "cut.inc: malformed message at byte 100: "),
+        (["decode", "good.inc", "--dtype", "bf16"], "not 'bf16' (did you mean 'bfloat16'?)"),
     ],
 )
 def test_errors(
@@ -325,3 +353,12 @@ def test_no_energy_is_kept_of_values_below_the_bound() -> None:
     for seed in range(8):
         x = np.random.default_rng(seed).uniform(-1e-4, 1e-4, 5000).astype(np.float32)
         assert Errors(Codec(codec="planes"), x, 0).kept == 0
+
+
+def test_scale_auto_is_recommended_where_it_is_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The largest magnitude is within (0.5, 1]: the scale is 0 today, and gradients shrink."""
+    np.save(tmp_path / "g.npy", np.linspace(-0.9, 0.9, 5000, dtype=np.float32))
+    assert cli.main(["inspect", str(tmp_path / "g.npy")]) == 0
+    assert "scale='auto')" in capsys.readouterr().out

@@ -61,8 +61,9 @@ def some_values(dtype: str, count: int, deviation: float = 0.01) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
-@pytest.mark.parametrize("scale", [0, 3, -2])
-@pytest.mark.parametrize("count", [0, 1, 31, 2047, 2049, 5000])
+@pytest.mark.parametrize(
+    ("scale", "count"), [(0, 0), (3, 1), (-2, 31), (0, 2047), (3, 2047), (-2, 2049), (0, 5000), (3, 5000)]
+)
 def test_every_method(codec: Codec, dtype: str, scale: int, count: int) -> None:
     x, told = some_values(dtype, count), {"dtype": BFLOAT16} if dtype == BFLOAT16 else {}
     wide = widened(x)
@@ -112,7 +113,7 @@ def test_exact_sums(codec: Codec, dtype: str, scale: int) -> None:
     assert summing.compress_sum(stream, x, rooms[0], **told) == summing.compress_sum(stream, wide, rooms[1])
 
 
-@pytest.mark.parametrize("k", range(1, 15))
+@pytest.mark.parametrize("k", [1, 7, 10, 14])
 def test_every_bfloat16_is_restored_exactly(codec: Codec, k: int) -> None:
     """No rounding on the way back: what planes restores is what bf16 lanes restore."""
     codec = Codec(2.0**-k, codec.codec, threads=1)

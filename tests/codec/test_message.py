@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.codec import codec, converted
+from inceptionn.codec import codec, converted, scale_exponent
 from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.message import Kind, pack, parse, unpack
@@ -60,8 +61,10 @@ def test_layout_of_planes(path: str) -> None:
     assert unpack(found).tobytes() == golden.planes.lossy(x).tobytes()
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0, 2), (2048,), (5, 50_000)])
-@pytest.mark.parametrize("scale", [None, -3, "auto"])
+@pytest.mark.parametrize(
+    ("shape", "scale"),
+    [((), None), ((0,), "auto"), ((7,), -3), ((3, 0, 2), None), ((2048,), "auto"), ((5, 50_000), -3)],
+)
 @pytest.mark.parametrize("mode", ["literal", "planes"])
 def test_streams(path: str, shape: tuple[int, ...], scale, mode: str, mixed) -> None:
     x = mixed(int(np.prod(shape))).reshape(shape)
@@ -128,7 +131,8 @@ def test_damage() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"version": ("B", 4, 2)}, "byte 4: the version is 2, not 1"),
+        ({"version": ("B", 4, 3)}, "byte 4: the version is 3, not 1 or 2"),
+        ({"version": ("B", 4, 2)}, "bytes, not"),
         ({"kind": ("B", 5, 4)}, "byte 5: the payload is of unknown kind 4"),
         ({"kind": ("B", 5, 3)}, "byte 6: the codec's parameters are not valid: PlanesParameters(e0=117)"),
         ({"kind": ("B", 5, 0)}, "byte 6: a payload of kind RAW has neither codec, scale nor index"),
@@ -174,7 +178,8 @@ def test_values_of_16_bits(dtype: str, settings: Codec | None, scale: str | None
     wide = converted(halves, patterns=True)
     packed = pack(halves, settings, scale, dtype=told)
     if settings is not None:
-        assert packed == pack(wide, settings, scale)
+        assert parse(packed).payload == parse(pack(wide, settings, scale)).payload
+    assert parse(packed).dtype == dtype
     plain = Kind.BFLOAT16 if told else Kind.RAW
     assert parse(packed).kind == (plain if settings is None else _STREAM[settings.codec])
     assert unpack(packed).tobytes() == unpack(pack(wide, settings, scale)).tobytes()
@@ -197,3 +202,110 @@ def test_float16_is_stored_in_the_shorter_form() -> None:
     packed = pack(values, Codec(codec="planes"))
     assert parse(packed).kind == Kind.PLANES
     assert len(packed) < 4 * values.size
+
+
+SECTIONS = [300, 0, 1700, 3]
+
+
+def tensors() -> np.ndarray:
+    """Tensors of several magnitudes; one is empty, the last is zero."""
+    x = np.random.default_rng(7).normal(size=2003).astype(np.float32)
+    x *= np.repeat(np.float32([1e-6, 1, 1e20, 0]), SECTIONS)
+    return x
+
+
+@pytest.mark.parametrize("settings", [Codec(), Codec(2**-8, "planes")])
+def test_a_scale_per_tensor(settings: Codec) -> None:
+    x = tensors()
+    packed = pack(x, settings, "tensor", sections=SECTIONS)
+    header = parse(packed)
+    assert header.scale is None
+    assert (header.kind, header.dtype) == (_STREAM[settings.codec], "float32")
+    parts = np.split(x, np.cumsum(SECTIONS)[:-1])
+    wanted = [settings.lossy(part, scale=scale_exponent(part, settings.codec)) for part in parts]
+    assert unpack(packed).tobytes() == np.concatenate(wanted).tobytes()
+    assert unpack(packed, "bfloat16").tobytes() == converted(unpack(packed), "bfloat16").tobytes()
+
+
+def test_layout_of_sections() -> None:
+    """Hand-made: two tensors of which the second is scaled by 2**10, and bfloat16 values."""
+    x = np.float32([1.0, -1.0, 2.0**-10, 2.0**-11, 2.0**-12])
+    stream = golden.planes.compress(x * np.float32([1, 1, 2**10, 2**10, 2**10]))
+    expected = struct.pack("<4sBBBBBBhIQQI", b"INCM", 2, 3, 117, 0, 0, 1, 0, 0, 5, len(stream), 0)
+    tail = struct.pack("<HB5xQQQbb6x", 2, 2, 5, 2, 3, 0, 10) + stream
+    expected += struct.pack("<I", zlib.crc32(expected + tail)) + tail
+    halves, codec = converted(x, "bfloat16"), Codec(codec="planes")
+    found = pack(halves, codec, "tensor", sections=[2, 3], kind=Kind.PLANES, dtype="bfloat16")
+    assert found == expected
+    assert parse(found).dtype == "bfloat16"
+    assert unpack(found).tobytes() == x.tobytes()
+
+
+def test_one_section_is_auto_and_many_lanes_have_an_index() -> None:
+    x = np.random.default_rng(3).normal(scale=1e-5, size=(3, 40_000)).astype(np.float32)
+    one = parse(pack(x, Codec(), "tensor", sections=[x.size]))
+    assert one.payload == parse(auto := pack(x, Codec(), "auto")).payload
+    assert (one.scale, one.index) == (parse(auto).scale, parse(auto).index)
+    many = pack(x, Codec(), "tensor", sections=[1000] * 120)
+    assert parse(many).index is not None
+    assert unpack(many).shape == x.shape
+    assert np.abs(unpack(many) - x).mean() < np.abs(unpack(auto) - x).mean()
+
+
+def test_raw_values_have_no_sections() -> None:
+    x = np.full(500, np.nan, np.float32)
+    packed = pack(x, Codec(), "tensor", sections=[200, 300])
+    assert parse(packed).kind is Kind.RAW
+    assert packed == pack(x, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"scale": "tensor"}, "scale 'tensor' needs sections, the lengths of the tensors in the array"),
+        ({"scale": "auto", "sections": [5]}, "sections are for scale 'tensor', not 'auto'"),
+        ({"scale": "tensor", "sections": [2, 2]}, "the sections have 4 values, the array has 5"),
+        ({"scale": "tensor", "sections": [6, -1]}, "sections must be 0 or more values each, not [6, -1]"),
+        ({"scale": "tensor", "sections": [1] * 4097}, "sections must be 4096 at most, not 4097"),
+    ],
+)
+def test_wrong_sections(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        pack(np.ones(5, np.float32), Codec(), **settings)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"sections": ("H", 40, 4097)}, "byte 40: it has 4097 sections; a stream has 4096 at most"),
+        ({"sections": ("H", 40, 2)}, "bytes, not"),
+        ({"sections": ("H", 40, 0)}, "bytes, not"),
+        ({"type": ("B", 42, 3)}, "byte 42: the values are of unknown type 3"),
+        ({"zero": ("B", 47, 1)}, "byte 43: reserved bytes are not zero"),
+        ({"length": ("Q", 56, 301)}, "byte 56: the sections have 2004 values, not 2003"),
+        ({"length": ("Q", 56, 1 << 63)}, "values, not 2003"),
+        ({"exponent": ("b", 88, 127)}, "byte 88: a scale exponent is beyond 126"),
+        ({"padding": ("B", 95, 1)}, "byte 92: the bytes after the sections are not zero"),
+        ({"scale": ("h", 10, 3)}, "byte 10: the scale exponent is 3, which sections replace"),
+        ({"kind": ("B", 5, 0)}, "byte 40: it has 4 sections; a stream has"),
+        ({"version": ("B", 4, 1)}, "bytes, not"),
+    ],
+)
+def test_senders_of_other_sections(fields: dict[str, tuple[str, int, int]], text: str) -> None:
+    message = pack(tensors(), Codec(), "tensor", sections=SECTIONS)
+    assert unpack(sealed(message)).size == 2003
+    with pytest.raises(ValueError) as caught:
+        unpack(sealed(message, **fields))
+    assert text in str(caught.value)
+
+
+def test_damaged_sections() -> None:
+    message = pack(tensors(), Codec(), "tensor", sections=SECTIONS)
+    for place in [*range(140), len(message) - 1]:
+        with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
+            parse(message[:place])
+        flipped = bytearray(message)
+        flipped[place] ^= 1 << place % 8
+        with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
+            parse(flipped)

@@ -20,7 +20,7 @@ from inceptionn.codec import codec
 
 HERE = Path(__file__).parent
 NATIVE_FOLDER = HERE.parents[1] / "sw" / "native"
-PARTS = ("kernels", "choose", "compress", "decompress", "half", "sum", "threads")
+PARTS = ("kernels", "choose", "compress", "decompress", "half", "lanes", "sum", "threads")
 STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in PARTS]
 SOURCES = [*STREAMS, *(NATIVE_FOLDER / "paper").glob("*.c"), *(NATIVE_FOLDER / "planes").glob("*.c")]
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))

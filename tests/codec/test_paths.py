@@ -9,12 +9,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from inceptionn import Codec, wire
-from inceptionn.codec import codec
+from inceptionn.codec import Paths, codec, numpy_kernel
 from inceptionn.sim import golden
 from inceptionn.wire import Parameters
 
@@ -275,6 +276,16 @@ def test_the_environment_names_no_path() -> None:
     done = in_process("print(1)\ntry:\n    Codec()\nexcept ValueError as error:\n    print(error)", "mmx")
     wanted = r"1\nINCEPTIONN_CODEC_PATH: codec path must be one of (\S+, )*numpy, not 'mmx'\n"
     assert re.fullmatch(wanted, done.stdout), done
+
+
+def test_an_extension_of_another_version() -> None:
+    """No kernel is called with arguments that it does not know."""
+    old = ModuleType("old")
+    old.__file__, old.paths = "old.so", lambda: ["avx2"]
+    paths = Paths("codec", old, numpy_kernel)
+    assert paths.available() == ["numpy"]
+    with pytest.raises(ValueError, match=r"^the C extension old\.so was built for another version of inc"):
+        paths.check()
 
 
 def test_threads_choose_together() -> None:

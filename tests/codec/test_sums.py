@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.codec import largest_magnitude
 from inceptionn.collectives import SummingCodec
 from inceptionn.sim import golden
 
@@ -113,23 +114,60 @@ def test_the_lattice_is_part_of_the_name() -> None:
     assert len({planes.name, planes.scaled(3).name, planes.summing(3).name, planes.summing().name}) == 4
 
 
-@pytest.mark.parametrize("scale", [0, 5, -7, 100])
+@pytest.mark.parametrize("scale", [0, 5, -7, 100, 126, -126])
 @pytest.mark.parametrize("name", ["paper", "planes"])
-def test_split(path: str, name: str, scale: int) -> None:
-    """What is kept is `lossy`, the rest stays; zero for infinities and NaNs."""
+def test_feedback_in_one_pass(path: str, name: str, scale: int) -> None:
+    """The bits are those of the steps: decay, add, `lossy`, subtract; the result may lie in the values."""
     plain = Codec(codec=name)
     for codec in (plain.scaled(scale), plain.summing(scale)):
-        for count in (0, 1, 33, 2048, 5000):
-            x = values(count, 7 + count, 10, max(scale, 0))
-            x[np.abs(x) > 1e5] = np.nan
-            kept = codec.lossy(x)
+        for count, decay in ((0, 1.0), (1, 0.5), (33, 1.0), (2048, 0.9), (5003, 1.0), (5003, 0.9)):
+            x, residual = (values(count, seed, 10, scale) for seed in (count, count + 2))
+            x[np.abs(x) > 2.0 ** (127 - abs(scale))] = np.nan
+            residual[~(np.abs(residual) < 2.0 ** (126 - abs(scale)))] = 0
             with np.errstate(all="ignore"):
-                rest = x - kept
+                wanted = residual * np.float32(decay) + x if decay != 1 else residual + x
+            finite = np.abs(wanted[np.isfinite(wanted)])
+            assert largest_magnitude(x, residual, decay) == finite.max(initial=0)
+            kept = codec.lossy(wanted)
+            with np.errstate(all="ignore"):
+                rest = wanted - kept
             rest[~np.isfinite(rest)] = 0
-            left, out = x.copy(), np.empty_like(x)
-            assert codec.split(left, out) is out
-            assert (left.tobytes(), out.tobytes()) == (rest.tobytes(), kept.tobytes())
+            for out in (np.empty_like(x), x):
+                left = residual.copy()
+                assert codec.feed_back(x, left, out, decay=decay) is out
+                assert (left.tobytes(), out.tobytes()) == (rest.tobytes(), kept.tobytes())
+
+
+def test_feedback_of_half_values_and_its_errors(path: str) -> None:
+    codec, x = Codec(codec="planes").summing(3), values(500, 1, 10, 3).astype(np.float16)
+    residual = np.linspace(-1e-3, 1e-3, 500, dtype=np.float32)
+    left, same = residual.copy(), residual.copy()
+    assert codec.feed_back(x, left).tobytes() == codec.feed_back(x.astype(np.float32), same).tobytes()
+    assert left.tobytes() == same.tobytes()
+    y = np.zeros(500, np.float32)
+    with pytest.raises(TypeError, match="residual and out must be float32 arrays, not float16"):
+        codec.feed_back(y, x)
+    with pytest.raises(ValueError, match="residual must hold 500 values, not 499"):
+        codec.feed_back(y, residual[1:])
     with pytest.raises(ValueError, match="elsewhere"):
-        plain.split(left, left)
-    with pytest.raises(ValueError, match="must be C-contiguous and writable"):
-        plain.split(left[::2])
+        codec.feed_back(residual, residual)
+    with pytest.raises(ValueError, match="elsewhere"):
+        codec.feed_back(y, residual, residual)
+    with pytest.raises(OverflowError, match="too large to be scaled"):
+        Codec(codec="planes").feed_back(np.full(9, 3e38, np.float32), np.zeros(9, np.float32), scale=3)
+
+
+@pytest.mark.parametrize("k", [1, 10, 14])
+@pytest.mark.parametrize("scale", [-126, -117, -105, -104, 0])
+def test_the_largest_values_keep_to_the_bound_or_become_infinite(path: str, k: int, scale: int) -> None:
+    """From 2^128 minus the bound on, a multiple of the step has no place in float32."""
+    distances = np.ldexp(1.0, np.arange(104, 128))
+    x = np.float32(2.0**128 - np.append(distances, [3 * 2.0**104, 5 * 2.0**110]))
+    x = np.append(x, -x)
+    bound = 2.0 ** (-k - scale)
+    found = Codec(2.0**-k, "planes").summing(scale).lossy(x)
+    infinite = np.abs(x.astype(np.float64)) >= 2.0**128 - bound
+    assert infinite.any() == (scale <= -104 - k)
+    assert (found[infinite] == np.sign(x[infinite]) * np.inf).all()
+    error = np.abs(found[~infinite].astype(np.float64) - x[~infinite])
+    assert error.max(initial=0) <= bound

@@ -12,6 +12,7 @@ import pytest
 from mpi4py import MPI
 
 from inceptionn import Codec
+from inceptionn.codec import converted
 from inceptionn.collectives import MEAN, SUM, CompressedCommunicator, MismatchError, allreduce_comp
 from inceptionn.transport import (
     DEFAULT_TIMEOUT,
@@ -82,6 +83,13 @@ def communicator() -> None:
     result = np.empty(10)
     c.Allreduce(doubles, result)
     assert np.abs(result - 0.1 * size).max() <= bound
+    patterns = CompressedCommunicator(comm, codec=Codec(2**-8), dtype="bfloat16")
+    halves = converted(x, "bfloat16")
+    sums = np.empty_like(halves)
+    patterns.Allreduce([halves, MPI.UINT16_T], [sums, halves.size, MPI.UINT16_T], MPI.SUM)
+    same_everywhere(sums)
+    near = converted(sums, patterns=True) - total
+    assert 0 < np.abs(near).max() <= bound + 2 * size * 2**-8 * np.abs(x).max()
 
 
 def every_collective() -> None:

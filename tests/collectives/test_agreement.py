@@ -96,7 +96,7 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
             ValueError,
             "algorithm must be one of ring, hierarchical, worker_aggregator, paper_baseline, not 'tree'",
         ),
-        ({"scale": 127}, ValueError, "scale must be None, 'auto' or -126..126, not 127"),
+        ({"scale": 127}, ValueError, "scale must be None, 'auto', 'tensor' or -126..126, not 127"),
         ({"scale": True}, ValueError, "not True"),
         ({"group_size": 4}, ValueError, "group_size must be 1..3 of the 3 ranks, not 4"),
         ({"dtype": "float8"}, ValueError, "dtype must be one of None, bfloat16, not 'float8'"),
@@ -229,9 +229,10 @@ def test_floats_of_another_length_name_the_link(threads: Group) -> None:
     "answer",
     [
         None, 7, "abc", [], ["x", None], ["x", None, None, None], {"a": 1}, [7, None, None],
-        ["x", "big", None], ["x", 1.5, None], ["x", True, None], ["x", [1], None], ["x", 127, None],
-        ["x", -127, None], ["x", 10**400, None], ["x", 10**4200, None], ["x", float("inf"), None],
-        ["x", float("nan"), None], ["x", None, 7], ["x", None, ["a"]],
+        ["x", "big", None], ["x", 1, None], ["x", [1.5], None], ["x", [True], None], ["x", [[1]], None],
+        ["x", [127], None], ["x", [-127], None], ["x", [10**400], None], ["x", [10**4200], None],
+        ["x", [float("inf")], None], ["x", [float("nan")], None], ["x", [None] * 4097, None],
+        ["x", None, 7], ["x", None, ["a"]],
     ],
     ids=lambda answer: str(answer)[:20],
 )  # fmt: skip
@@ -317,3 +318,12 @@ def test_values_that_only_python_calls_equal_differ(threads: Group) -> None:
     for error in threads(2, run):
         assert isinstance(error, MismatchError)
         assert str(error) == "word differs: rank 0 has True, rank 1 has 1"
+
+
+def test_a_term_that_one_rank_lacks_differs_from_none(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        agreement.agree(t, {} if t.rank else {"word": None}, None, None)
+
+    for error in threads(2, run):
+        assert isinstance(error, MismatchError)
+        assert str(error) == "word differs: rank 0 has None, rank 1 has no such term"

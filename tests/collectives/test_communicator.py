@@ -76,17 +76,18 @@ def test_a_transport_of_another_size() -> None:
         CompressedCommunicator(two, transport=one)
 
 
-@pytest.mark.parametrize("call", ["allreduce", "reduce", "allgather", "bcast"])
+MALFORMED: list[Any] = [
+    5, True, "float32", [], ["float32"], [["a"], [3]], ["float32", 5], ["float32", [10**30]],
+    ["float32", ["x"]], ["float32", [-1]], ["float32", [True]], ["float32", [2.0]],
+    ["float32", [1 << 24, 1 << 24]], ["float32", [0, 1 << 48]], ["float32", [1] * 33], ["int32", [3]],
+    ["object", [3]], ["float32", [3], 1], {"float32": [3]},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "answer",
-    [
-        5, True, "float32", [], ["float32"], [["a"], [3]], ["float32", 5], ["float32", [10**30]],
-        ["float32", ["x"]], ["float32", [-1]], ["float32", [True]], ["float32", [2.0]],
-        ["float32", [1 << 24, 1 << 24]], ["float32", [0, 1 << 48]], ["float32", [1] * 33], ["int32", [3]],
-        ["object", [3]], ["float32", [3], 1], {"float32": [3]},
-    ],
-    ids=str,
-)  # fmt: skip
+    ("call", "answer"),
+    [*(("allreduce", each) for each in MALFORMED), ("reduce", 5), ("allgather", 5), ("bcast", 5)],
+)
 def test_a_malformed_description_names_its_rank(threads: Group, call: str, answer: Any) -> None:
     x = np.ones(3, np.float32)
 

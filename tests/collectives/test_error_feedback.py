@@ -11,6 +11,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import ErrorFeedback, allreduce_comp
+from inceptionn.collectives.building import Scaling
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
@@ -60,10 +61,10 @@ def test_what_is_added_stays_until_it_is_kept() -> None:
     """Two tensors of one shape at a time, over several steps: neither takes the other's memory."""
     feedback, x = ErrorFeedback(Codec(codec="planes")), np.full(100, 0.0003, np.float32)
     for step in range(1, 5):
-        wanted = {name: feedback.added(sign * x, name) for name, sign in (("a", 1), ("b", -1))}
-        assert np.array_equal(wanted["a"], -wanted["b"])
+        wanted = {name: feedback.fed(sign * x, name) for name, sign in (("a", 1), ("b", -1))}
+        assert np.array_equal(wanted["a"].added(), -wanted["b"].added())
         for name, values in wanted.items():
-            sent = feedback.kept(values, name, feedback.codec, 0)
+            sent = feedback.kept(values, name, feedback.codec, Scaling())
             assert not (step < 4 and sent.any())
     assert np.allclose(feedback.residual("a"), 4 * x - 2.0**-9)
 
@@ -180,3 +181,17 @@ def test_one_value_without_a_dimension(decay: float) -> None:
     gradient = np.array(0.3, np.float32)
     for _ in range(3):
         assert abs(float(feedback(gradient, "s", scale=0)) - 0.3) < 2**-8
+
+
+def test_it_is_called_with_one_scale() -> None:
+    with pytest.raises(ValueError, match="scale must be None, 'auto' or -126..126, not 'tensor'"):
+        ErrorFeedback(Codec())(np.ones(3, np.float32), scale="tensor")
+
+
+def test_a_value_too_large_for_the_scale_changes_no_residual() -> None:
+    feedback, x = ErrorFeedback(Codec(codec="planes")), np.full(5000, 0.0003, np.float32)
+    feedback(x, scale=1)
+    before, x[-1] = feedback.residual(), 3e38
+    with pytest.raises(OverflowError, match=r"too large to be scaled by 2\*\*1$"):
+        feedback(x, scale=1)
+    assert np.array_equal(feedback.residual(), before)

@@ -27,10 +27,13 @@ pytestmark = [
 
 def expected(case: Case) -> bytes:
     """The golden model's sum, or the mean from it."""
-    ranks, scale = len(case.values), case.scale or 0
-    if scale == "auto":
-        scale = common_scale("auto", [largest_exponent(x, case.codec) for x in case.values], ranks)
-    total = golden.lattice.total(list(case.values), case.codec.error_bound, scale)
+    ranks, totals = len(case.values), []
+    for values in np.split(case.values, np.cumsum(case.sections or [case.values.shape[1]])[:-1], axis=1):
+        scale = case.scale or 0
+        if isinstance(scale, str):
+            scale = common_scale(scale, [largest_exponent(x, case.codec) for x in values], ranks)
+        totals.append(golden.lattice.total(list(values), case.codec.error_bound, scale))
+    total = np.concatenate(totals)
     return (total * np.float32(1 / ranks) if case.op is MEAN else total).tobytes()
 
 

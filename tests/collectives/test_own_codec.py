@@ -197,6 +197,7 @@ def test_inspect_compares_it(at_root: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["relative_error"] == pytest.approx(np.linalg.norm(x - y) / np.linalg.norm(x), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_bench_codec_measures_it(at_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--quick", "--size", "1", "--file", str(at_root / "g.npy"), "--no-peers", "--json"]
     out = str(at_root / "b.json")

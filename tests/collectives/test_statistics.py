@@ -142,3 +142,16 @@ def test_values_that_are_not_finite_leave_no_share() -> None:
         ledger.add("sum", "nic", 1, 4, 3, dropped, 1.0, 0.5, Spent(raw_bytes=4))
     found = ledger.statistics()
     assert (found.samples, found.dropped, found.ratio, found.scale) == (2, 0.5, None, 3)
+
+
+def test_the_energy_dropped_is_that_of_the_exact_sum(threads: Callable[..., list[Any]]) -> None:
+    """Values that planes alone keeps, from 2**13 on at this bound, come onto the lattice."""
+    x, codec = (8192.25 + np.arange(2000)).astype(np.float32), Codec(2**-1, "planes")
+    assert np.array_equal(codec.lossy(x), x)
+
+    def run(t: Transport) -> float | None:
+        allreduce_comp(t, x, np.empty_like(x), codec=codec, scale=None)
+        return statistics(t).dropped
+
+    lost = x.size * 0.25**2 / np.square(x, dtype=np.float64).sum()
+    assert threads(2, run) == [pytest.approx(lost)] * 2

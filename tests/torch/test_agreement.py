@@ -12,8 +12,8 @@ RANKS = 2
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return torchrun(RANKS, "agreement_ranks.py")
+def ranks(ranks_of: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return ranks_of("agreement_ranks.py", RANKS)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_wrong_settings_are_refused_at_construction(ranks: list[dict[str, Any]])
             "ValueError: group_size must be 1..2 of the 2 ranks, not 3",
             "ValueError: group_size must be 1..2 of the 2 ranks, not 0",
             "TypeError: group_size must be an integer, not 1.5",
-            "ValueError: scale must be None, 'auto' or -126..126, not 200",
+            "ValueError: scale must be None, 'auto', 'tensor' or -126..126, not 200",
         ]
         assert rank["backend algorithm"] == (
             "ValueError: algorithm must be one of ring, hierarchical, not 'worker_aggregator'"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 
-def test_one_rank(torchrun: Callable[..., list[dict[str, Any]]]) -> None:
-    (found,) = torchrun(1, "alone_ranks.py")
+def test_one_rank(ranks_of: Callable[..., list[dict[str, Any]]]) -> None:
+    (found,) = ranks_of("alone_ranks.py", 1)
     assert found["compressed"] > 0
     assert found["kept"]
     assert found["hook"] == pytest.approx(found["plain"], rel=0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The backend "inceptionn", in processes that torchrun has started."""
+"""The backend "inceptionn", in processes of torch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ERROR = 2 * 2**-10 / 2**3
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., Ranks]) -> Ranks:
-    return torchrun(2, "backend_ranks.py")
+def ranks(ranks_of: Callable[..., Ranks]) -> Ranks:
+    return ranks_of("backend_ranks.py", 2)
 
 
 @pytest.mark.parametrize("group", ["exact", "exact in it"])

@@ -20,25 +20,31 @@ from inceptionn.evaluate.bench.torch import torch as bench
 from inceptionn.netns import NetworkError
 
 
+@pytest.mark.slow
 def test_a_small_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "BUCKETS", (5000,))
     found = tmp_path / "t.json"
-    arguments = ["--hosts", "2", "--rates", "1g", "--models", "mlp", "--systems", "plain,hook"]
-    arguments += ["--steps", "2", "--trained", "10", "--seeds", "1", "--json", str(found)]
-    assert main(["bench", "torch", *arguments]) == 0
+    arguments = ["--hosts", "2", "--rates", "1g", "--models", "mlp", "--systems", "plain,hook,tensor"]
+    arguments += ["--steps", "2", "--trained", "10", "--seeds", "1", "--optimizer", "adam"]
+    assert main(["bench", "torch", *arguments, "--json", str(found)]) == 0
     assert "1 Gbit/s, 2 hosts" in capsys.readouterr().out
     lines = json.loads(found.read_text())["lines"]
     whats = [(line["what"], line.get("system")) for line in lines]
     assert whats == [
         ("time", "plain"),
         ("time", "hook"),
+        ("time", "tensor"),
         ("accuracy", "plain"),
         ("accuracy", "hook"),
+        ("accuracy", "tensor"),
         ("overhead", None),
     ]
-    assert all(line["same_bits"] for line in lines if line["what"] == "accuracy")
+    trained = [line for line in lines if line["what"] == "accuracy"]
+    assert all(line["same_bits"] for line in trained)
+    assert trained[0]["ratio"] is None
+    assert trained[1]["ratio"] > trained[2]["ratio"] > 1
     assert set(lines[-1]["seconds"]) == {"gloo", "backend", "plain DDP", "DDP with hook"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""FSDP1 and FSDP2 with compressed gradients, in processes that torchrun has started."""
+"""FSDP1 and FSDP2 with compressed gradients, in processes of torch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ PLAIN = {
     "2": "2 plain",
     "2 replicas": "2 plain",
     "2 backend": "2 plain",
+    "2 bf16": "2 bf16 plain",
+    "2 bf16 backend": "2 bf16 plain",
 }
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., Ranks]) -> Ranks:
-    return torchrun(2, "fsdp_ranks.py")
+def ranks(ranks_of: Callable[..., Ranks]) -> Ranks:
+    return ranks_of("fsdp_ranks.py", 2)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -35,6 +37,11 @@ def test_trains_as_without_compression(ranks: Ranks, name: str) -> None:
 
 def test_small_gradients_travel_raw(ranks: Ranks) -> None:
     assert ranks[0]["2"]["raw"] == 20  # the last layer, in each step
+
+
+def test_fsdp2_reduces_in_bfloat16(ranks: Ranks) -> None:
+    assert ranks[0]["2 bf16 types"] == ["torch.bfloat16"]
+    assert ranks[0]["2 bf16 plain"]["loss"] != ranks[0]["2 plain"]["loss"]
 
 
 def test_error_feedback_is_refused(ranks: Ranks) -> None:

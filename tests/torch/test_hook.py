@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`compress_hook` under DDP, in processes that torchrun has started."""
+"""`compress_hook` under DDP, in processes of torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 RANKS, STEPS = 2, 30
-COMPRESSED = ["hook", "feedback", "bf16", "fp16", "hierarchical"]
+COMPRESSED = ["hook", "feedback", "tensor", "bf16", "fp16", "hierarchical"]
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return torchrun(RANKS, "hook_ranks.py")
+def ranks(ranks_of: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return ranks_of("hook_ranks.py", RANKS)
 
 
 @pytest.mark.parametrize("name", ["plain", *COMPRESSED])
@@ -29,6 +29,23 @@ def test_trains_as_plain_ddp(ranks: list[dict[str, Any]], name: str) -> None:
     assert found["loss"] == pytest.approx(plain["loss"], rel=0.05)
 
 
+def test_a_scale_per_tensor_is_that_of_each_by_itself(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["by tensor"] == {"equal": [True] * 6, "buckets": 1}
+
+
+def test_error_feedback_is_the_default_where_it_is_complete(ranks: list[dict[str, Any]]) -> None:
+    planes, paper = ranks[0]["fed back"]
+    assert planes == pytest.approx(1, rel=1e-4)
+    assert paper == 0
+
+
+def test_with_a_scale_per_tensor_buckets_do_not_matter(ranks: list[dict[str, Any]]) -> None:
+    few, many = ranks[0]["tensor, one bucket"], ranks[0]["tensor"]
+    assert few["compressed"] < many["compressed"]
+    assert few["weights"] == many["weights"]
+
+
 def test_compressed_calls_send_less(ranks: list[dict[str, Any]]) -> None:
     hook = ranks[0]["hook"]
     assert hook["compressed"] > STEPS  # several buckets a step
@@ -36,11 +53,17 @@ def test_compressed_calls_send_less(ranks: list[dict[str, Any]]) -> None:
     assert 0 < hook["sent"] < STEPS * 37_896 * 4 / 2
 
 
+def test_a_grad_scaler_sees_an_overflow_of_another_rank(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["overflowing"] == [[False, 0.5], [True, 0.5]]
+
+
+@pytest.mark.parametrize("feedback", [False, True])
 @pytest.mark.parametrize("dtype", ["torch.bfloat16", "torch.float16"])
-def test_buckets_of_16_bits_need_no_wrapper(ranks: list[dict[str, Any]], dtype: str) -> None:
+def test_buckets_of_16_bits_need_no_wrapper(ranks: list[dict[str, Any]], dtype: str, feedback: bool) -> None:
     """Sums are of float32: one rounding to the type beside the codec's error."""
     for rank in ranks:
-        found = rank["types"][dtype]
+        found = rank["types"][f"{dtype}, {feedback}"]
         assert found["types"] == [dtype]
         assert found["compressed"] > 0
         assert 0 < found["error"] < 2**-8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The training layers on torch modules and optimizers, in processes that torchrun has started."""
+"""The training layers on torch modules and optimizers, in processes of torch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Ranks = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., Ranks]) -> Ranks:
-    return torchrun(2, "layers_ranks.py")
+def ranks(ranks_of: Callable[..., Ranks]) -> Ranks:
+    return ranks_of("layers_ranks.py", 2)
 
 
 def test_a_parameter_server_with_torchs_sgd_trains_as_ddp(ranks: Ranks) -> None:
@@ -45,6 +45,7 @@ def test_gradiveq_as_a_hook_goes_through_its_phases(ranks: Ranks) -> None:
         assert found["same"]
         assert found["finite"]
         assert found["step"] == 12
+        assert 0 < found["counted"] == found["sent"]
         assert {"compressed", "sampling"} < set(found["phases"])
 
 

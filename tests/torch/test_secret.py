@@ -11,7 +11,7 @@ import pytest
 
 from inceptionn.transport import TransportError
 
-Survivors = Callable[..., list[dict[str, Any]]]
+Ranks = Callable[..., list[dict[str, Any]]]
 PROGRAM = "secret_ranks.py"
 DIFFERS = "the secret differs: rank 1 has another one than rank 0 (secret=, INCEPTIONN_SECRET, "
 
@@ -22,15 +22,15 @@ def _no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INCEPTIONN_SECRET_FILE", raising=False)
 
 
-def test_a_stranger_at_the_store_does_not_join(survivors: Survivors) -> None:
+def test_a_stranger_at_the_store_does_not_join(ranks_of: Ranks) -> None:
     """It knows everything that the store holds, and comes before the rank whose place it wants."""
     group = {"WORLD_SIZE": "2", "INCEPTIONN_SECRET": "of all ranks"}
-    zero, one, stranger = survivors(3, None, PROGRAM, "[]", own=[group, group, {"WORLD_SIZE": "2"}])
+    zero, one, stranger = ranks_of(PROGRAM, 3, "[]", own=[group, group, {"WORLD_SIZE": "2"}])
     assert (zero["said"], one["said"]) == (1, 1)
     assert stranger["said"].startswith(f"TransportError: {DIFFERS}")
 
 
-def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(survivors: Survivors) -> None:
+def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(ranks_of: Ranks) -> None:
     secrets = [
         ["right", "wrong"],
         ["right", None],
@@ -39,7 +39,7 @@ def test_a_wrong_or_missing_secret_is_an_error_at_every_rank(survivors: Survivor
         ["right", ""],
         ["right", "right"],
     ]
-    zero, one = (found["said"] for found in survivors(2, None, PROGRAM, json.dumps(secrets)))
+    zero, one = (found["said"] for found in ranks_of(PROGRAM, 2, json.dumps(secrets)))
     for case in range(3):
         assert one[case].startswith(f"TransportError: {DIFFERS}")
         assert zero[case].startswith(

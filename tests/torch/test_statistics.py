@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a state tells of its training, in processes that torchrun has started."""
+"""What a state tells of its training, in processes of torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RANKS, STEPS, WARM_UP, VALUES = 2, 20, 4, 38_504
 
 
 @pytest.fixture(scope="module")
-def ranks(torchrun: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return torchrun(RANKS, "statistics_ranks.py")
+def ranks(ranks_of: Callable[..., list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return ranks_of("statistics_ranks.py", RANKS)
 
 
 def test_counts_every_byte_and_value(ranks: list[dict[str, Any]]) -> None:
@@ -66,6 +66,10 @@ def test_lines_and_curves_of_rank_0(ranks: list[dict[str, Any]]) -> None:
     assert ranks[1]["hook"]["lines"] == ranks[1]["hook"]["scalars"] == []
 
 
+def test_a_raw_last_bucket_is_reported_with_its_step(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["raw last"] == {"bytes": [4 * VALUES] * 4, "paths": ["software", "software", "torch"]}
+
+
 def test_print_shows_settings_and_a_table(ranks: list[dict[str, Any]]) -> None:
     text = ranks[0]["hook"]["text"]
     assert max(map(len, text.splitlines())) <= 120
@@ -95,6 +99,8 @@ def test_wrong_settings_are_named(ranks: list[dict[str, Any]]) -> None:
     assert said["log_every"] == "ValueError: log_every must be at least 0, not -1"
     assert said["writer"] == "TypeError: tensorboard must be a folder or have add_scalar, not 3"
     assert "leave_out needs DDP's hook" in said["fsdp"]
+    assert said["tensor"].startswith("ValueError: scale 'tensor' needs DDP's hook")
+    assert said["group"].startswith("ValueError: scale 'tensor' needs compress_hook")
     for rank in ranks:
         assert "leave_out differs: rank 0 has ['0'], rank 1 has ['2']" in rank["said"]["differs"]
 

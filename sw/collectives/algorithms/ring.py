@@ -106,6 +106,7 @@ class _Ring:
         settled: Callable[[slice], None] | None,
     ):
         self.form, self.source, self.lanes, self.steps, self.settled = form, source, lanes, steps, settled
+        self.narrow = lanes.dtype != np.float32  # which hold no partial sums
         self.ranks = ranks = len(members)
         position = members.index(form.transport.rank)
         self.following, self.previous = members[(position + 1) % ranks], members[position - 1]
@@ -144,7 +145,7 @@ class _Ring:
         """Keep receives in flight. ``at_once``: relay a sub-block before receiving more."""
         while len(self.posted) < POSTED and (move := next(self.due, None)) is not None:
             step, where = move
-            relayed = step in self.steps and (at_once or step >= self.ranks)
+            relayed = step in self.steps and (at_once or step >= self.ranks or self.narrow)
             then = Then.KEPT if not relayed else Then.SETTLED if step >= self.ranks - 1 else Then.RELAYED
             addend = self.source[where] if step < self.ranks else None
             incoming = self.form.receive(self.previous, self.lanes[where], addend, then)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec import converted
 from .stream_codec import add_decompressed
 
 _QUIET = np.uint16(0x0040)
@@ -62,16 +63,18 @@ class BFloat16:
         """Return the patterns of a float32 array, little-endian, in the writable buffer ``out`` if given."""
         values = np.asarray(x, np.float32).reshape(-1)
         if out is None:
-            return to_bfloat16(values).tobytes()
+            return converted(values, "bfloat16").tobytes()
         view = memoryview(out).cast("B")[: 2 * values.size]
-        to_bfloat16(values, np.frombuffer(view, np.uint16))
+        converted(values, out=np.frombuffer(view, np.uint16))
         return view
 
     def decompress(
         self, stream: Any, count: int, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
         """Return float32[count], in ``out`` if given. Raise ``ValueError`` for a stream of another length."""
-        return from_bfloat16(self._patterns(stream, count), None if out is None else out.reshape(-1))
+        into = None if out is None else out.reshape(-1)
+        values: NDArray[np.float32] = converted(self._patterns(stream, count), out=into, patterns=True)
+        return values
 
     def decompress_add(
         self, stream: Any, accumulator: NDArray[np.float32], addend: NDArray[np.float32] | None = None
@@ -84,7 +87,8 @@ class BFloat16:
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return the nearest bfloat16 values of ``x``, as float32 in its shape."""
-        return from_bfloat16(to_bfloat16(x), out)
+        values: NDArray[np.float32] = converted(converted(x, "bfloat16"), out=out, patterns=True)
+        return values
 
     @staticmethod
     def _patterns(stream: Any, count: int) -> NDArray[np.uint16]:

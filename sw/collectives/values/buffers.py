@@ -2,9 +2,11 @@
 """The callers' arrays, of several types, as fp32 lanes.
 
 C-contiguous float32 is used without a copy, so an all-reduce and an all-gather need no memory besides the
-receive buffer. float16, bfloat16 and float64 are converted into a float32 array of their size and back, which
-costs two passes over memory and 4 bytes per value. float64 loses its precision beyond float32. Results that
-do not fit the receive buffer's type become infinite.
+receive buffer. So are float16 and bfloat16 where an `inceptionn.Codec` compresses sums in a ring in software:
+it reads and writes them, and sums are float32 (a reduce-scatter and a reduce need them in memory). Else they,
+and always float64, are converted into a float32 array of their size and back, which costs two passes over
+memory and 4 bytes per value. float64 loses its precision beyond float32. Results that do not fit the receive
+buffer's type become infinite.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...codec import converted
 
+HALVES = ("float16", "bfloat16")
 CONVERTED = ("float16", "float64", "bfloat16")
 
 Lanes = NDArray[np.float32]
@@ -45,7 +48,7 @@ class Loaded:
     """A rank's values as flat lanes: its own values in ``source``, and ``lanes`` for the result.
 
     ``lanes`` may be ``source`` itself, or the receive buffer's own memory. ``own`` is the part of ``source``
-    that this rank contributes.
+    that this rank contributes. Halves are float16 or uint16 with bfloat16 patterns, all others float32.
     """
 
     source: Lanes
@@ -82,18 +85,26 @@ class Buffers:
         """Return the terms that must be equal at all ranks."""
         return {"count": self.receive.size, "dtype": self.type}
 
-    def load(self) -> Loaded:
-        """Return the values as lanes, in the callers' own memory if possible."""
+    def load(self, halves: bool = False) -> Loaded:
+        """Return the values as lanes, in the callers' own memory if possible.
+
+        ``halves``: whether float16 and bfloat16 may stay what they are.
+        """
         everything = slice(0, self.send.size)
-        if self.type != "float32" or not self.receive.flags.c_contiguous:
+        direct = self.type == "float32" or (halves and self.type in HALVES)
+        if not direct or not self.receive.flags.c_contiguous:
             lanes = _converted(self.send, self.type)
             return Loaded(lanes, lanes, everything)
-        lanes = self.receive.reshape(-1)
-        if self.send.flags.c_contiguous and not np.may_share_memory(self.send, lanes):
-            return Loaded(self.send.reshape(-1), lanes, everything)
+        lanes, source = _flat(self.receive), _flat(self.send)
+        if self.send.flags.c_contiguous and not np.may_share_memory(source, lanes):
+            return Loaded(source, lanes, everything)
         if self.send is not self.receive:
-            np.copyto(lanes, self.send.reshape(-1))
+            np.copyto(lanes, source)
         return Loaded(lanes, lanes, everything)
+
+    def _load_halves(self) -> Loaded:
+        """Return the values as they are, and float32 memory for the sums of those that this rank makes."""
+        return Loaded(_flat(self.send), np.empty(self.send.size, np.float32), slice(0, self.send.size))
 
     def store(self, lanes: Lanes) -> None:
         """Store the result in the receive buffer, unless it is already there."""
@@ -111,6 +122,9 @@ class RootBuffers(Buffers):
             recvbuf = np.empty(sent.shape, sent.dtype)
         super().__init__(sendbuf, recvbuf, dtype)
         self.is_root = is_root
+
+    def load(self, halves: bool = False) -> Loaded:
+        return self._load_halves() if halves and self.type in HALVES else super().load()
 
     def store(self, lanes: Lanes) -> None:
         if self.is_root:
@@ -181,7 +195,9 @@ class ScatterBuffers(BlockBuffers):
         whole, block = ("recvbuf", None) if self.in_place else ("sendbuf", self.receive)
         self._set_counts(self.send, block, whole, "recvbuf")
 
-    def load(self) -> Loaded:
+    def load(self, halves: bool = False) -> Loaded:
+        if halves and self.type in HALVES:
+            return self._load_halves()
         everything = slice(0, self.send.size)
         if self.type == "float32" and self.send.flags.c_contiguous:
             source: Lanes = self.send.reshape(-1)
@@ -207,7 +223,7 @@ class GatherBuffers(BlockBuffers):
     def _check_counts(self) -> None:
         self._set_counts(self.receive, None if self.in_place else self.send, "recvbuf", "sendbuf")
 
-    def load(self) -> Loaded:
+    def load(self, halves: bool = False) -> Loaded:
         direct = self.type == "float32" and self.receive.flags.c_contiguous
         lanes: Lanes = self.receive.reshape(-1) if direct else np.empty(self.receive.size, np.float32)
         if not self.in_place:
@@ -227,6 +243,12 @@ def _counts(counts: Sequence[int], size: int) -> list[int]:
     if len(found) != size or any(count < 0 for count in found):
         raise ValueError(f"counts must be {size} whole numbers, one per rank, not {counts!r}")
     return found
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array's values in one dimension, a view if it is contiguous; bfloat16 as uint16."""
+    flat = array.reshape(-1)
+    return flat.view(np.uint16) if flat.dtype.name == "bfloat16" else flat
 
 
 def _converted(array: NDArray[Any], type_name: str) -> Lanes:

@@ -7,13 +7,16 @@ import math
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import Codec
+from ...codec import Codec, converted
+from ...codec.scaling import Scaling
 from ...transport import Transport
+from .fed import Fed
 from .stream_codec import StreamCodec
 
 LIMIT = 0.5
@@ -29,6 +32,7 @@ _SHIFT = 7
 """Bits by which the scale must fall below that of the last sample for another one at once. The scale is known
 without a pass over the values; an outlier lowers it."""
 _CHUNK = 1 << 18
+_UNSCALED = Scaling()
 _OUTLIERS = 4096
 """The kept values are outliers if at most one value in this number is kept and all others are lost."""
 _ENOUGH = 32
@@ -87,33 +91,37 @@ class LostEnergy:
         self,
         key: Hashable,
         codec: StreamCodec,
-        values: NDArray[np.float32],
-        scale: int = 0,
+        values: NDArray[Any] | Fed,
+        scaling: Scaling = _UNSCALED,
         *,
+        sums: bool = False,
         auto: bool = False,
         feedback: bool = False,
         quiet: bool = False,
     ) -> Loss | None:
         """Issue a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero.
 
-        It is also issued if all but a few outliers become zero. ``scale`` is the exponent by which the values
-        will be scaled. ``auto`` tells that scale "auto" chose it, ``feedback`` that what is lost is added to
-        the next call's values. ``quiet`` values are sampled and not warned of. Only a `Codec` is checked.
-        Return the loss of the sample, if this call takes one.
+        It is also issued if all but a few outliers become zero. ``scaling`` is that of the values, ``sums``
+        tells that the codec's form for sums takes them. ``auto`` tells that scale "auto" or "tensor" chose
+        the exponents, ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are
+        sampled and not warned of. Only a `Codec` is checked. Return the loss of the sample, if this call
+        takes one.
         """
         if not isinstance(codec, Codec):
             return None
-        place = key, quiet
+        place, scale = (key, quiet), min(scaling.exponents)
         rest = self._rest.get(place, 0)
         if rest and scale > self._scale[place] - _SHIFT:
             self._rest[place] = rest - 1
             return None
         self._scale[place] = scale
         self._rest[place] = _PAUSE
-        sampled = loss_of(codec, _sample(values), scale)
+        flat = values if isinstance(values, Fed) else Fed(values.reshape(-1))
+        places = _places(flat.size)
+        sampled = loss_of(codec, flat[places].added(), scaling.at(places), sums)
         if quiet or not sampled.warned_of or key in self._warned:
             return sampled
-        loss = loss_of(codec, values, scale)
+        loss = loss_of(codec, flat.added(), scaling.at(np.arange(values.size)), sums)
         if not loss.warned_of:
             self._rest[place] = _REST
             return sampled
@@ -126,20 +134,30 @@ class LostEnergy:
         return sampled
 
 
-@np.errstate(invalid="ignore")  # signalling NaNs are no news
-def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
-    """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size)."""
+@np.errstate(invalid="ignore", over="ignore")  # signalling NaNs are no news
+def loss_of(
+    codec: Codec, values: NDArray[Any], scale: int | NDArray[np.int64] = 0, sums: bool = False
+) -> Loss:
+    """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size).
+
+    Values are float32, float16, or uint16 with bfloat16 patterns. ``scale`` is one exponent, or one for each
+    value. ``sums`` takes `Codec.summing`.
+    """
     flat = values.reshape(-1)
+    form = codec.summing() if sums else codec
+    factors = np.broadcast_to(np.ldexp(np.float32(1), scale), flat.shape)
     lost = dropped = energy = largest = 0.0
     kept = count = 0
     for start in range(0, flat.size, _CHUNK):
         part = flat[start : start + _CHUNK]
-        restored = codec.lossy(part, scale=scale)
+        if part.dtype != np.float32:
+            part = converted(part, patterns=True)
+        factor = factors[start : start + _CHUNK]
+        restored = form.lossy(part * factor) / factor
         zero = restored == 0
         squares = np.square(part, dtype=np.float64)
         energy += float(squares.sum())
-        with np.errstate(invalid="ignore", over="ignore"):
-            dropped += float(np.square(part - restored, dtype=np.float64).sum())
+        dropped += float(np.square(part - restored, dtype=np.float64).sum())
         lost += float(squares[zero].sum())
         kept += part.size - int(np.count_nonzero(zero))
         count += int(np.count_nonzero(part))
@@ -151,11 +169,11 @@ def loss_of(codec: Codec, values: NDArray[np.float32], scale: int = 0) -> Loss:
     return Loss(share(lost), kept, count, math.sqrt(largest), share(dropped))
 
 
-def _sample(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    flat = values.reshape(-1)
-    if flat.size <= _RUNS * _RUN:
-        return flat
-    return flat[: flat.size // _RUNS * _RUNS].reshape(_RUNS, -1)[:, :_RUN].reshape(-1)
+def _places(count: int) -> NDArray[np.int64]:
+    """Return the places of a sample of ``count`` values."""
+    if count <= _RUNS * _RUN:
+        return np.arange(count)
+    return np.add.outer(np.arange(_RUNS) * (count // _RUNS), np.arange(_RUN)).reshape(-1)
 
 
 _watches: WeakKeyDictionary[Transport, LostEnergy] = WeakKeyDictionary()

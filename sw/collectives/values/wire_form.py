@@ -17,7 +17,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec import converted
 from ...transport import Request, Transport
+from ...wire import LANE_BYTES
 from .stream_codec import StreamCodec, SummingCodec
 
 Lanes = NDArray[np.float32]
@@ -69,7 +71,7 @@ class Spent:
         """Count a message to some peers that was handed to the transport from ``since`` until now."""
         self.sending += perf_counter() - since
         self.messages += peers
-        self.raw_bytes += peers * lanes.nbytes
+        self.raw_bytes += peers * LANE_BYTES * lanes.size
 
 
 class Incoming(ABC):
@@ -228,7 +230,7 @@ class _Stream(Incoming):
         with arriving(self._form.transport.rank, self._peer):
             if self._then is Then.KEPT:
                 if self._addend is None:
-                    codec.decompress(stream, lanes.size, out=lanes)
+                    self._form.restore(stream, lanes)
                 else:
                     codec.decompress_add(stream, lanes, self._addend)
             elif self._addend is not None:
@@ -244,7 +246,7 @@ class _Stream(Incoming):
         if self._then is Then.SETTLED:
             start = perf_counter()
             with arriving(self._form.transport.rank, self._peer):
-                self._form.codec.decompress(self._buffer[: self._length], self._lanes.size, out=self._lanes)
+                self._form.restore(self._buffer[: self._length], self._lanes)
             self._form.spent.codec += perf_counter() - start
 
     def drop(self) -> None:
@@ -258,11 +260,15 @@ _spare: WeakKeyDictionary[Transport, list[NDArray[np.uint8]]] = WeakKeyDictionar
 
 
 class Compressed(WireForm):
-    """Lanes as streams of a codec, in messages (the software path)."""
+    """Lanes as streams of a codec, in messages (the software path).
 
-    def __init__(self, transport: Transport, codec: StreamCodec) -> None:
+    Lanes are float32, or where the codec takes them float16 and uint16 with bfloat16 patterns, of which none
+    is a partial sum. ``factor``: what received lanes, which are complete, are multiplied by in float32.
+    """
+
+    def __init__(self, transport: Transport, codec: StreamCodec, factor: float | None = None) -> None:
         super().__init__(transport)
-        self.codec = codec
+        self.codec, self.factor = codec, factor
         self._summing = codec if isinstance(codec, SummingCodec) else None
         self._size_of = cache(codec.max_compressed_size)
         self.spare = _spare.setdefault(transport, [])
@@ -294,9 +300,18 @@ class Compressed(WireForm):
         self.forward(peers, buffer, length, lanes)
         if settle:
             start = perf_counter()
-            self.codec.decompress(buffer[:length], lanes.size, out=lanes)
+            self.restore(buffer[:length], lanes)
             self.spent.codec += perf_counter() - start
         return length
+
+    def restore(self, stream: Any, lanes: Lanes) -> None:
+        """Decompress a stream to lanes."""
+        if self.factor is None:
+            self.codec.decompress(stream, lanes.size, out=lanes)
+            return
+        total = self.codec.decompress(stream, lanes.size, out=self._scratch(lanes.size))
+        np.multiply(total, np.float32(self.factor), out=total)
+        converted(total, out=lanes)
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int, lanes: Lanes) -> None:
         """Begin to send the first ``length`` bytes of a buffer, which is reused once they are sent.
@@ -313,10 +328,14 @@ class Compressed(WireForm):
         """Compress the sum of an addend and a stream's values; as `StreamCodec.compress`."""
         if self._summing is not None:
             return self._summing.compress_sum(stream, addend, out)
-        if self._sum.size < addend.size:
-            self._sum = np.empty(addend.size, np.float32)  # one for all sums, so that it stays in the cache
-        total = self.codec.decompress_add(stream, self._sum[: addend.size], addend)
+        total = self.codec.decompress_add(stream, self._scratch(addend.size), addend)
         return self.codec.compress(total, out)
+
+    def _scratch(self, count: int) -> Lanes:
+        """Return float32 memory for one sum, always the same, so that it stays in the cache."""
+        if self._sum.size < count:
+            self._sum = np.empty(count, np.float32)
+        return self._sum[:count]
 
     def receive(
         self, peer: int, lanes: Lanes, addend: Lanes | None = None, then: Then = Then.KEPT
@@ -329,8 +348,11 @@ class Compressed(WireForm):
         self.spent.codec += perf_counter() - start
 
 
-def wire_form(transport: Transport, path: str, codec: StreamCodec) -> WireForm:
-    """Return the form of a path: `Tagged` for "nic", `Raw` for "off", `Compressed` for "software"."""
+def wire_form(transport: Transport, path: str, codec: StreamCodec, factor: float | None = None) -> WireForm:
+    """Return the form of a path: `Tagged` for "nic", `Raw` for "off", `Compressed` for "software".
+
+    ``factor`` is for the last one.
+    """
     if path == "nic":
         return Tagged(transport, codec)
-    return Raw(transport) if path == "off" else Compressed(transport, codec)
+    return Raw(transport) if path == "off" else Compressed(transport, codec, factor)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import typer
 
-from ...codec import Codec
+from ...codec import Codec, converted
 from ...collectives import Scale
 from ...commands import report
 from ...commands.codec_option import ModeOption
@@ -19,6 +19,7 @@ from ...commands.console import (
     Table,
 )
 from ...netns import rate_text
+from ...wire import PLANES
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .options import (
@@ -95,7 +96,8 @@ def pays(
     takes a second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
     out = report.Report(seed, json_file, csv_file, plot)
-    variant, scaling = variant_of(codec, mode, where, ratio), scale_of(scale, where, ratio)
+    narrow = gradients == "bfloat16"
+    variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
     coder = Codec(2.0**-bound, *variant, threads=1)
     stack = None if tcp_rate is None else bytes_per_second(tcp_rate, "--tcp-rate")
     given = None if codec_rate is None else bytes_per_second(codec_rate, "--codec-rate")
@@ -116,9 +118,10 @@ def pays(
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
         host = measure.host()
+        lanes = variant.codec == PLANES.codec
         form = replace(
-            form, widen=host.add if gradients == "bfloat16" else None,
-            coder=_coder(given, coder, scaling, nodes) if where == "software" else None,
+            form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
+            coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
         )  # fmt: skip
         scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
         found = predict(scene)
@@ -172,6 +175,7 @@ def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     scaled = "" if scale is None else f", scale {scale}"
     gradients, result = (f"{ratio:.2f}" for ratio in scene.ratios)
     ratios = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
+    ratios += " (over bfloat16)" if scene.gradients == "bfloat16" else ""
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
@@ -200,15 +204,18 @@ def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
     )
 
 
-def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int) -> Coder:
+def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: bool) -> Coder:
     """Return a given rate, the same in all directions, or measured ones.
 
-    Measured are those of synthetic values with their scale.
+    Measured are those of synthetic values with their scale, as bf16 if ``narrow``.
     """
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
-    return measure.coder(codec.scaled(exponent_of(x, codec, scale, nodes)), x)
+    exponent = exponent_of(x, codec, scale, nodes)
+    if narrow:
+        return measure.coder(codec.scaled(exponent, "bfloat16"), converted(x, "bfloat16"))
+    return measure.coder(codec.scaled(exponent), x)
 
 
 def _at(ratio: RatioAt, nodes: int) -> Ratio:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What things cost: links, hosts, and the forms in which values travel. Seconds, bytes, bits per second."""
+"""The costs of links, hosts, and the forms in which values travel: seconds, bytes, bits per second."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .ratios import Ratio, constant
 
 Where = Literal["none", "software", "nic", "box"]
-"""Where values are compressed: nowhere, on the host, in its NIC, in a box on the cable before the host."""
+"""The places that compress: none, the host, its NIC, a box on the cable before the host."""
 
 TCP_IP_BYTES = 52
 """IPv4 and TCP headers with timestamps, of every packet."""
@@ -67,7 +67,7 @@ class Coder:
 
 @dataclass(frozen=True)
 class Host:
-    """What a host spends beside the codec; see `measure.host`.
+    """The time that a host spends beside the codec; see `measure.host`.
 
     ``add``: bytes of fp32 summed per second, the paper's 1/gamma. ``stack``: bytes of TCP payload per second
     of processor time, sent and received together. ``message``: seconds per message, for software.
@@ -82,12 +82,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Form:
-    """How values travel: ``bytes_per_value`` where they are not compressed, and what compresses them.
+    """A form in which values travel: ``bytes_per_value`` uncompressed, and the compressor.
 
     ``ratio``: of fp32 bytes to compressed ones, by how many ranks' values are in the sum. ``coder``: rates of
     software; None with a NIC or a box. ``engine``: bits per second that a NIC's engines take; ``box``: bits
     per second of the cable between host and box. ``widen``: bytes per second at which bf16 gradients become
-    fp32 and return; None where they are fp32.
+    fp32 and return in passes of their own; None where nothing does. ``half_lanes``: whether a NIC or a box
+    takes bf16 gradients as lanes of 16 bits.
     """
 
     where: Where = "none"
@@ -97,6 +98,12 @@ class Form:
     engine: float = ENGINE_RATE
     box: float | None = None
     widen: float | None = None
+    half_lanes: bool = False
+
+    @property
+    def of_halves(self) -> Form:
+        """The same form, for values of 2 bytes: as many compressed bytes."""
+        return replace(self, bytes_per_value=2, ratio=lambda ranks: self.ratio(ranks) / 2)
 
     def wire(self, link: Link, size: float, ranks: float) -> float:
         """Return the seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""

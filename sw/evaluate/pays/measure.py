@@ -12,6 +12,7 @@ import numpy as np
 
 from ...collectives import StreamCodec
 from ...commands.speed import Calls, Floats, best_seconds, synthetic
+from ...wire import LANE_BYTES
 from .costs import Coder, Host
 
 _VALUES = 1 << 17
@@ -24,10 +25,11 @@ def sample() -> Floats:
     return synthetic(_VALUES, 1)
 
 
-def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Coder:
+def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
     """Measure rates of a codec on sub-blocks, the best of ``repeats``.
 
-    It takes some milliseconds.
+    ``x``: float32, or any type that the codec takes; rates are those of as many float32. It takes some
+    milliseconds.
     """
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     out: Any = bytearray(codec.max_compressed_size(x.size))
@@ -40,7 +42,7 @@ def coder(codec: StreamCodec, x: Floats | None = None, repeats: int = 20) -> Cod
         "lossy": lambda: codec.lossy(x, y),
     }
     seconds = best_seconds(calls, repeats)
-    return Coder(**{name: x.nbytes / took for name, took in seconds.items()})
+    return Coder(**{name: LANE_BYTES * x.size / took for name, took in seconds.items()})
 
 
 def host(repeats: int = 20) -> Host:

@@ -40,15 +40,15 @@ CodecName = Annotated[
     str | None,
     typer.Option(
         metavar="CODEC",
-        help=f"{' or '.join(CODECS)}. Default: planes in software, as the hook; else and for Table III "
-        "paper.",
+        help=f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or box, "
+        "and for the ratios of Table III.",
     ),
 ]
 ScaleText = Annotated[
     str | None,
     typer.Option(
         metavar="EXPONENT",
-        help="auto, none, or -126..126, as of the collectives. Default: auto in software; else none.",
+        help="Scale as in the collectives: auto, none, or -126..126. Default: auto in software, else none.",
     ),
 ]
 RatioText = Annotated[
@@ -111,9 +111,13 @@ def bytes_per_second(text: str, option: str) -> float:
     return given
 
 
-def variant_of(codec: str | None, mode: str | None, where: str, ratio: str) -> Variant:
-    """Return the requested variant, or the default of the hook in software, and of NICs."""
-    variant = chosen(codec, mode, PLANES if where == "software" and ratio not in TABLE_III else BOUNDED)
+def variant_of(codec: str | None, mode: str | None, where: str, ratio: str, narrow: bool = False) -> Variant:
+    """Return the requested variant, or the default of the hook in software, and of NICs.
+
+    ``narrow`` gradients, of 16 bits, have lanes of their own in NICs with planes.
+    """
+    planes = (where == "software" or narrow) and ratio not in TABLE_III
+    variant = chosen(codec, mode, PLANES if planes else BOUNDED)
     if variant.codec != BOUNDED.codec and ratio in TABLE_III:
         raise typer.BadParameter(
             f"--ratio {ratio} is of the paper's codec, not of --codec {variant.codec}: "

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...codec import Codec
+from ...codec import Codec, converted
 from ...collectives import Scale
 from ...collectives.building import common_scale, largest_exponent
 from ...commands.speed import Floats, synthetic
@@ -97,11 +97,11 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
 
 
 def of_file(path: Path, codec: Codec, scale: Scale = None) -> RatioAt:
-    """Measure the ratio of a float32 ``.npy`` file.
+    """Measure the ratio of a ``.npy`` file of float32, float16 or bfloat16.
 
     Errors as `npy_file.load`, ``ValueError`` if it is empty.
     """
-    values = npy_file.load(path)
+    values = converted(npy_file.load(path, halves=True), patterns=True)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
     return lambda nodes: of_values(values, codec, scale, nodes)

@@ -77,8 +77,19 @@ class Scenario:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """The ratios of a gradient, and of the result of all ranks' gradients: 1 where that is sent raw."""
-        return self.form.ratio(1), 1.0 if self.returns_raw else self.form.ratio(self.nodes)
+        """The ratios of a gradient, and of the result of all ranks' gradients: 1 where that is sent raw.
+
+        They are over the gradients' own bytes.
+        """
+        ratio = self.form.of_halves.ratio if self.gradients == "bfloat16" else self.form.ratio
+        return ratio(1), 1.0 if self.returns_raw else ratio(self.nodes)
+
+    @property
+    def coded(self) -> tuple[float, Form]:
+        """The bytes of the values that the codec takes, and their form: fp32 but for lanes of bf16."""
+        if self.gradients == "bfloat16" and self.form.half_lanes:
+            return 2 * self.values, self.form.of_halves
+        return 4 * self.values, self.form
 
     @property
     def values(self) -> float:
@@ -183,9 +194,9 @@ class Prediction:
                 f"the hosts' TCP stacks are the limit ({stack}): they move raw values whatever the NIC does"
             )
         if scene.gradients == "bfloat16":
-            found.append(
-                "gradients are bf16 already, half the bytes; the codec takes fp32, so its ratio counts half"
-            )
+            lanes = "engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
+            widened = scene.form.where in ("nic", "box") and not scene.form.half_lanes
+            found.append(f"gradients are bf16 already, half the bytes{'; ' + lanes if widened else ''}")
         elif self.verdict == "not beside bf16":
             found.append(f"{fastest.name} gains as much, without a codec")
         if scene.topology == "worker-aggregator":
@@ -246,8 +257,7 @@ def predict(scene: Scenario) -> Prediction:
     raw = exchange_of(scene, scene.size, raw_form, "ring")
     half = Form(bytes_per_value=2)
     plain = exchange_of(scene, scene.size, raw_form, scene.topology)
-    # The codec takes fp32: bf16 gradients are widened before it.
-    found = exchange_of(scene, 4 * scene.values, scene.form, scene.topology)
+    found = exchange_of(scene, *scene.coded, scene.topology)
     where = {"software": "software codec", "nic": "NIC", "box": "box", "none": "nothing"}[scene.form.where]
 
     def option(name: str, exchange: Exchange) -> Option:

@@ -51,8 +51,8 @@ def _levels(scene: Scenario) -> list[tuple[int, int, float, int]]:
 
     They are in the order in which they run.
     """
-    size = 4 * scene.values / scene.buckets
-    link, host, form = scene.link, scene.host, scene.form
+    size, form = scene.coded[0] / scene.buckets, scene.coded[1]
+    link, host = scene.link, scene.host
     whole = {"host": host, "form": form, "all_hosts": scene.nodes}
 
     def level(axis: int, ranks: int, exchange: Exchange, halves: int) -> tuple[int, int, float, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What an artefact is, and how it is printed and written: paper | here | difference."""
+"""An artefact, printed and written as paper | here | difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = float | str | None
 
 @dataclass(frozen=True)
 class Settings:
-    """How an artefact is made. ``quick``: fewer steps, seeds and rounds. ``torch``: whether to use it.
+    """The settings of an artefact. ``quick``: fewer steps, seeds and rounds. ``torch``: whether to use it.
 
     ``network``: whether hosts may be made (needs root). ``step``: called with a text as work goes on.
     ``codec``: one of the user's own, for comparison.

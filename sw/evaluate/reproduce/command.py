@@ -24,7 +24,7 @@ OUT = Path("build/reproduce")
 
 
 class Source(NamedTuple):
-    """Where an artefact is printed, its description, and what it needs besides scikit-learn."""
+    """An artefact's place in its paper, its description, and its needs besides scikit-learn."""
 
     module: str
     help: str

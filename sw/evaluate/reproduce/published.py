@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the papers print: numbers of their tables and texts. Bars without a printed number are not here."""
+"""The numbers that the papers print in tables and texts. Bars without a printed number are not here."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _normalise_back(d: Floats, found: _Normalised, gain: Floats) -> tuple[Floats
 
 
 class _Seen(NamedTuple):
-    """What the forward pass of a batch keeps for the backward pass."""
+    """The values that the forward pass of a batch keeps for the backward pass."""
 
     tokens: Floats
     norm1: _Normalised

@@ -18,6 +18,7 @@ from ...collectives.building import (
     agree,
     check_scale,
     codec_text,
+    counting,
     moving_data,
     one_aggregator,
     watch,
@@ -202,6 +203,8 @@ class WeightAggregator:
         before = transport.bytes_sent
         if self.codec is not None and transport.rank:
             watch(transport)(f"key {keys[0]!r}", self.codec, source)
+        elif transport.size > 1 and getattr(self.codec, "sums_exactly", False):
+            up.settle(source)  # as what arrives: exact sums do not depend on who aggregates
 
         def update(total: Floats) -> None:
             for key, part in self._parts(keys, total):
@@ -216,7 +219,9 @@ class WeightAggregator:
                 adt.round_to = self.precision.round_to(keys[0])
 
         place = one_aggregator(range(transport.size), transport.rank)
-        aggregate(up, down, place, source, lanes, parts, update)
+        path = "off" if self.codec is None and self.precision is None else "software"
+        with counting("A2DTWP", path, source.size, up, down):
+            aggregate(up, down, place, source, lanes, parts, update)
         raw = source.nbytes
         if transport.rank:
             self.traffic.count("gradients", transport.bytes_sent - before, raw)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives import Scale, StreamCodec
+from ...codec import Codec
+from ...collectives import Scale, StreamCodec, allreduce_comp
 from ...collectives.building import (
     SUB_BLOCK,
     Compressed,
@@ -19,9 +20,9 @@ from ...collectives.building import (
     all_reduce_steps,
     check_scale,
     codec_text,
+    counting,
     moving_data,
     ring,
-    watch,
     with_scale,
 )
 from ...transport import transport_of
@@ -80,7 +81,7 @@ class GradiVeQ:
         Codec for the keys that are not compressed; raw if None.
     scale
         Exponent of the power of two by which these are multiplied in transit, for an `inceptionn.Codec`.
-        "auto" chooses it per message; None keeps the bound absolute.
+        "auto" chooses it per step; None keeps the bound absolute.
     nonfinite
         "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.
     seed
@@ -115,7 +116,7 @@ class GradiVeQ:
     ) -> None:
         self.transport = transport_of(comm)
         self.threshold, self.nonfinite = threshold, nonfinite
-        self.codec, self.rest_codec = codec, None if rest_codec is None else with_scale(rest_codec, scale)
+        self.codec, self.rest_codec, self.scale = codec, rest_codec, scale
         self.shapes = shapes_of(parameters)
         self.traffic = Traffic()
         self.step = 0
@@ -153,7 +154,10 @@ class GradiVeQ:
             "steps": [warm_up, sampling, compressed],
             **{"threshold": threshold, "loss_limit": loss_limit, "multiple": multiple, "reuse": reuse},
             "sampling_bits": sampling_bits,
-            "codecs": [None if used is None else codec_text(used) for used in (codec, self.rest_codec)],
+            "codecs": [
+                None if codec is None else codec_text(codec),
+                None if rest_codec is None else codec_text(with_scale(rest_codec, scale)),
+            ],
             "nonfinite": nonfinite,
         }
         self.settings = {name: repr(value) for name, value in terms.items()}
@@ -188,8 +192,7 @@ class GradiVeQ:
                 found[key] = slicing.joined(np.concatenate(parts))
             if self.rest:
                 values = [np.ravel(gradients[key]) for key in self.rest]
-                form = self._form(self.rest_codec)
-                flat = self._mean("rest", form, values, share)
+                flat = self._mean("rest", values, share)
                 for key, part in zip(self.rest, _split(flat, values), strict=True):
                     found[key] = part.reshape(self.shapes[key])
         self.step += 1
@@ -220,20 +223,27 @@ class GradiVeQ:
         apply()
 
     def _form(self, codec: StreamCodec | None) -> WireForm:
+        if isinstance(codec, Codec):
+            codec = codec.summing()  # a run's scale is the same at all ranks, so sums are exact with planes
         return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
 
-    def _mean(self, kind: str, form: WireForm, values: Sequence[Floats], share: float) -> Floats:
+    def _mean(self, kind: str, values: Sequence[Floats], share: float) -> Floats:
         """Return the mean of all workers' concatenated values, by the ring of the collectives."""
         flat = np.concatenate([part.reshape(-1) for part in values])
         if share:
             flat *= np.float32(share)
         else:
             flat[:] = 0  # multiplying by 0 would keep infinities and NaNs
-        if isinstance(form, Compressed):
-            watch(self.transport)(f"gradients of class {kind!r}", form.codec, flat)
         size, before = self.transport.size, self.transport.bytes_sent
-        parts = Parts(flat.size, size, SUB_BLOCK)
-        ring(form, range(size), flat, flat, parts, all_reduce_steps(size))
+        if kind == "rest" and self.rest_codec is not None:
+            allreduce_comp(
+                self.transport, None, flat, codec=self.rest_codec, path="software", scale=self.scale
+            )
+        else:
+            form = self._form(self.quantiser if kind == "sampling" else None)
+            parts, path = Parts(flat.size, size, SUB_BLOCK), "off" if isinstance(form, Raw) else "software"
+            with counting(f"GradiVeQ, {kind}", path, flat.size, form):
+                ring(form, range(size), flat, flat, parts, all_reduce_steps(size))
         self._count(kind, before, flat.size)
         return flat
 
@@ -244,8 +254,7 @@ class GradiVeQ:
 
     def _sampled(self, phase: Phase, own: Sequence[Floats], share: float) -> list[Floats]:
         """Run a raw step of the warm-up, or a quantised step of a sampling phase."""
-        form = self._form(self.quantiser if phase == "sampling" else None)
-        flat = self._mean(phase, form, own, share)
+        flat = self._mean(phase, own, share)
         means = [part.reshape(slices.shape) for part, slices in zip(_split(flat, own), own, strict=True)]
         if phase == "sampling":
             for sampled, mean in zip(self.slices, means, strict=True):
@@ -255,8 +264,10 @@ class GradiVeQ:
     def _compressed(self, own: Sequence[Floats], share: float) -> list[Floats]:
         before = self.transport.bytes_sent
         domain = CompressedDomain(self.runs, own, share, self.phases.limit is not None)
-        domain.reduce(self._form(self.codec))
-        self._count("compressed", before, sum(slices.size for slices in own))
+        form, values = self._form(self.codec), sum(slices.size for slices in own)
+        with counting("GradiVeQ, compressed", "off" if self.codec is None else "software", values, form):
+            domain.reduce(form)
+        self._count("compressed", before, values)
         if self.phases.limit is not None:
             self.loss = domain.loss
             self.phases.note(self.loss)

@@ -17,6 +17,7 @@ from ...collectives.building import (
     agree,
     choose_path,
     codec_text,
+    counting,
     exchanged,
     moving_data,
     watch,
@@ -237,7 +238,9 @@ class Runner:
                 factor = np.float32(1 / size if config.sparse_op is Op.MEAN else 1)
                 self._served[key].push(self._aligned(key, gradient, rows[key]) * factor)
             elif config.strategy == "all_gather":
-                total, sent = all_gather_sum(self.transport, gradient, self._form())
+                form = self._form()
+                with counting(f"Parallax, {key}", self._path, gradient.values.size, form):
+                    total, sent = all_gather_sum(self.transport, gradient, form)
                 self.traffic.count("gradients", sent)
                 values = total.values / np.float32(size) if config.sparse_op is Op.MEAN else total.values
                 self._dense.update(self._whole[key], self.parameters[key], values, self.step, total.rows)

@@ -202,15 +202,25 @@ class Node:
                 self._advance(handle, peer)
                 continue
             slices = [gradients[p.key].reshape(-1)[p.start : p.stop] for p in parts]
+            named = [(p.key, part) for p, part in zip(parts, slices, strict=True)]
             if peer == self.rank:
-                self._take(self.rank, Envelope(Kind.PUSH, numbers, at), [part.copy() for part in slices])
+                self._take(self.rank, Envelope(Kind.PUSH, numbers, at), self._kept(named))
                 self._advance(handle, peer)
                 continue
-            meta, data = self.push_leg.encode([(p.key, part) for p, part in zip(parts, slices, strict=True)])
+            meta, data = self.push_leg.encode(named)
             self.traffic.count("push", data.nbytes, sum(part.nbytes for part in slices))
             envelope = Envelope(Kind.PUSH, numbers, at, 0, meta, data.nbytes)
             self._control_bytes(envelope)
             self._links.send(peer, envelope, data, partial(self._advance, handle, peer))
+
+    def _kept(self, parts: Sequence[tuple[str, Floats]]) -> list[Floats]:
+        """Copy what this rank's server takes of its own worker's gradient.
+
+        Exact sums do not depend on the rank that has a gradient, so it passes the leg then.
+        """
+        if not self.push_leg.exact:
+            return [part.copy() for _, part in parts]
+        return self.push_leg.decode(*self.push_leg.encode(parts), [(key, part.size) for key, part in parts])
 
     def _pull(self, versions: Mapping[str, int], into: Parameters, handle: Handle[Parameters]) -> None:
         self._tickets += 1

@@ -175,6 +175,6 @@ TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters 
     return data ? (size_t)(data - block) : 0;
 }
 
-CODER(paper_avx2, paper_format, NULL, NULL, NULL, TARGET_AVX2)
+CODER(paper_avx2, paper_format, NULL, NULL, NULL, NULL, NULL, TARGET_AVX2)
 
 #endif

@@ -97,6 +97,6 @@ TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameter
     return data ? (size_t)(data - block) : 0;
 }
 
-CODER(paper_avx512, paper_format, NULL, NULL, NULL, TARGET_AVX512)
+CODER(paper_avx512, paper_format, NULL, NULL, NULL, NULL, NULL, TARGET_AVX512)
 
 #endif

@@ -62,6 +62,11 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
     return CUT_IN_DATA;
 }
 
+static bool valid(parameters p)
+{
+    return p.e0 <= p.t && p.t <= p.b;
+}
+
 const format paper_format = {
     .plane_bytes = tag_plane_bytes,
     .worst_bytes = worst_bytes,
@@ -69,4 +74,6 @@ const format paper_format = {
     .classes = 4,
     .plane_is_sound = plane_is_sound,
     .describe_fault = describe_fault,
+    .valid = valid,
+    .rule = "e0, t and b must be in ascending order",
 };

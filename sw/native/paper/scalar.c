@@ -103,4 +103,4 @@ INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lan
     return end ? (size_t)(end - block) : 0;
 }
 
-CODER(paper_scalar, paper_format, NULL, NULL, NULL, )
+CODER(paper_scalar, paper_format, NULL, NULL, NULL, NULL, NULL, )

@@ -35,73 +35,98 @@ AVX2_INLINE __m256i transposed4(__m256i m)
     return _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 28)));
 }
 
-/* |x| in units of 2^-16 half steps. Raw lanes have 2^30 or more, the largest 2^31 from the conversion. */
-AVX2_INLINE __m256i fixed_point(__m256i x, __m256 factor)
+/* Low bytes before high ones in each half, of lanes that are in the even and the odd 16-bit places; or, of bf16, in
+ * order. */
+AVX2_INLINE __m256i bytes_apart(__m256i z, value_type type)
 {
-    const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi32(0x7FFFFFFF));
-    const __m256i normal = _mm256_max_epi32(magnitude, _mm256_set1_epi32(LEAST_NORMAL));
-    return _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(normal), factor));
-}
-
-/* Low bytes before high ones in each half, of lanes that are in the even and the odd 16-bit places. */
-AVX2_INLINE __m256i bytes_apart(__m256i z)
-{
-    return _mm256_shuffle_epi8(
-        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15)));
+    const __m128i order = type == BFLOAT16 ? _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+                                           : _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+    return _mm256_shuffle_epi8(z, _mm256_broadcastsi128_si256(order));
 }
 
 /* And back. */
-AVX2_INLINE __m256i bytes_together(__m256i z)
+AVX2_INLINE __m256i bytes_together(__m256i z, value_type type)
 {
-    return _mm256_shuffle_epi8(
-        z, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15)));
+    const __m128i order = type == BFLOAT16 ? _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
+                                           : _mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15);
+    return _mm256_shuffle_epi8(z, _mm256_broadcastsi128_si256(order));
+}
+
+/* |x| in units of 2^-16 half steps. Raw lanes have 2^30 or more, the largest 2^31 from the conversion. */
+AVX2_INLINE __m256i fixed_point(__m256i magnitude, __m256 factor)
+{
+    return _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_castsi256_ps(magnitude), factor));
+}
+
+/* Not subnormal. */
+AVX2_INLINE __m256i normal(__m256i x)
+{
+    const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi32(0x7FFFFFFF));
+    return _mm256_max_epi32(magnitude, _mm256_set1_epi32(LEAST_NORMAL));
 }
 
 /* Half steps of two groups' magnitudes, and their bits from the sign on. Lanes 0..3 of both are in the even
- * 16-bit places, 4..7 in the odd ones. */
+ * 16-bit places, 4..7 in the odd ones; those of bf16 are in order. */
 typedef struct {
     __m256i h, sign;
 } halves;
 
-AVX2_INLINE halves halves_of(const lane_bits *x, __m256 factor)
+AVX2_INLINE halves halves_of(const uint8_t *x, value_type type, __m256 factor)
 {
-    const __m256i a = both(x, x + 8), b = both(x + 4, x + 12);
+    __m256i a, b;
     fetch_ahead(x);
-    const __m256i h = _mm256_srli_epi32(fixed_point(a, factor), 16);
-    return (halves){_mm256_blend_epi16(h, fixed_point(b, factor), 0xAA),
+    if (type == BFLOAT16) {
+        const __m256i words = _mm256_loadu_si256((const __m256i *)x);
+        const __m256i magnitude = _mm256_and_si256(words, _mm256_set1_epi16(0x7FFF));
+        const __m256i least = _mm256_max_epu16(magnitude, _mm256_set1_epi16(LEAST_NORMAL >> 16));
+        a = fixed_point(_mm256_slli_epi32(least, 16), factor);
+        b = fixed_point(_mm256_and_si256(least, _mm256_set1_epi32((int)0xFFFF0000)), factor);
+        return (halves){_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA), words};
+    }
+    if (type == FLOAT16) {
+        const __m256i first = _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)x)));
+        const __m256i second = _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + 16))));
+        a = _mm256_permute2x128_si256(first, second, 0x20);
+        b = _mm256_permute2x128_si256(first, second, 0x31);
+    } else {
+        a = both(x, x + GROUP_BYTES);
+        b = both(x + GROUP_BYTES / 2, x + GROUP_BYTES / 2 * 3);
+    }
+    const __m256i h = _mm256_srli_epi32(fixed_point(normal(a), factor), 16);
+    return (halves){_mm256_blend_epi16(h, fixed_point(normal(b), factor), 0xAA),
                     _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA)};
 }
 
 /* The integers of two groups, in bytes. Adds bits to `raw`, of RAW_BITS where a lane is raw. */
-AVX2_INLINE __m256i quantise(const lane_bits *x, __m256 factor, __m256i *raw)
+AVX2_INLINE __m256i quantise(const void *x, value_type type, __m256 factor, __m256i *raw)
 {
     const __m256i one = _mm256_set1_epi16(1);
-    const halves own = halves_of(x, factor);
+    const halves own = halves_of(x, type, factor);
     /* 2 q, less the sign, but not less than zero. */
     const __m256i even = _mm256_andnot_si256(one, _mm256_add_epi16(own.h, one));
     *raw = _mm256_or_si256(*raw, own.h);
-    return bytes_apart(_mm256_subs_epu16(even, _mm256_srli_epi16(own.sign, 15)));
+    return bytes_apart(_mm256_subs_epu16(even, _mm256_srli_epi16(own.sign, 15)), type);
 }
 
 /* Signed steps of two groups from their integers in bytes. */
-AVX2_INLINE __m256i steps_of_bytes(__m256i bytes)
+AVX2_INLINE __m256i steps_of_bytes(__m256i bytes, value_type type)
 {
-    const __m256i z = bytes_together(bytes);
+    const __m256i z = bytes_together(bytes, type);
     const __m256i negative = _mm256_sub_epi16(_mm256_setzero_si256(),
                                               _mm256_and_si256(z, _mm256_set1_epi16(1)));
     return _mm256_xor_si256(_mm256_srli_epi16(z, 1), negative);
 }
 
-/* The integers, in bytes, of two groups' sums. Adds bits to `raw`, of RAW_BITS where a lane of the addend is raw
- * or the sum is; both magnitudes are at most 2^14. */
-AVX2_INLINE __m256i sum_steps(const lane_bits *addend, __m256 factor, __m256i bytes, __m256i *raw)
+/* The integers, in bytes, of two groups' sums. Adds bits to `raw`, of -RAW_STEPS where the addend or the sum has
+ * RAW_STEPS or more: all that are raw, and addends that are nearly so. Both magnitudes are at most 2^14. */
+AVX2_INLINE __m256i sum_steps(const void *addend, value_type type, __m256 factor, __m256i bytes, __m256i *raw)
 {
-    const halves found = halves_of(addend, factor);
-    const __m256i q = _mm256_srli_epi16(_mm256_add_epi16(found.h, _mm256_set1_epi16(1)), 1);
+    const halves found = halves_of(addend, type, factor);
+    const __m256i q = _mm256_avg_epu16(found.h, _mm256_setzero_si256());
     const __m256i own = _mm256_sign_epi16(q, _mm256_or_si256(found.sign, _mm256_set1_epi16(1)));
-    const __m256i sum = _mm256_add_epi16(own, steps_of_bytes(bytes));
-    *raw = _mm256_or_si256(*raw, _mm256_or_si256(found.h, _mm256_slli_epi16(_mm256_abs_epi16(sum), 1)));
-    return bytes_apart(_mm256_xor_si256(_mm256_slli_epi16(sum, 1), _mm256_srai_epi16(sum, 15)));
+    const __m256i sum = _mm256_add_epi16(own, steps_of_bytes(bytes, type));
+    *raw = _mm256_or_si256(*raw, _mm256_or_si256(q, _mm256_abs_epi16(sum)));
+    return bytes_apart(_mm256_xor_si256(_mm256_slli_epi16(sum, 1), _mm256_srai_epi16(sum, 15)), type);
 }
 
 /* Writes the planes of two groups, and returns their codes. LZCNT, since BSR is microcode on some processors. */
@@ -146,24 +171,38 @@ AVX2_INLINE unsigned put_four(uint8_t **data, __m256i first, __m256i second)
     return codes | put(data, _mm256_unpackhi_epi64(low, high)) << 8;
 }
 
-TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+AVX2_INLINE size_t compress_values(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
 {
     const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f);
     uint8_t *data = out + code_plane_bytes(lanes);
+    lane_bits buffer[STEP];
     size_t done = 0;
     begin_block(out, lanes);
     for (; done + STEP <= lanes; done += STEP) {
+        const void *from = values_from(x, type, done);
         __m256i raw = _mm256_setzero_si256();
-        const __m256i first = quantise(x + done, factor, &raw), second = quantise(x + done + 16, factor, &raw);
+        const __m256i first = quantise(from, type, factor, &raw);
+        const __m256i second = quantise(values_from(from, type, STEP / 2), type, factor, &raw);
         if (!_mm256_testz_si256(raw, _mm256_set1_epi16((short)RAW_BITS))) {
-            data = planes_compress_tail(x, done, done + STEP, p, out, data);
+            data = planes_compress_tail(widened(from, type, STEP, buffer), 0, STEP, p, out + done / 16, data);
             continue;
         }
-        const unsigned codes = put_four(&data, first, second);
-        const uint16_t word = (uint16_t)codes;
+        const uint16_t word = (uint16_t)put_four(&data, first, second);
         memcpy(out + done / 16, &word, CODE_WORD_BYTES);
     }
-    return (size_t)(planes_compress_tail(x, done, lanes, p, out, data) - out);
+    x = widened(values_from(x, type, done), type, lanes - done, buffer);
+    return (size_t)(planes_compress_tail(x, 0, lanes - done, p, out + done / 16, data) - out);
+}
+
+TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+{
+    return compress_values(x, FLOAT32, lanes, p, out);
+}
+
+TARGET_AVX2 static size_t compress_half(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
+{
+    return type == BFLOAT16 ? compress_values(x, BFLOAT16, lanes, p, out)
+                            : compress_values(x, FLOAT16, lanes, p, out);
 }
 
 /* A group's planes by its code. */
@@ -205,7 +244,7 @@ static inline bool any_raw_code(unsigned codes)
 /* Writes the values of two groups. */
 AVX2_INLINE void restore(__m256i bytes, __m256 unit, const lane_bits *addend, lane_bits *out)
 {
-    const __m256i steps = steps_of_bytes(bytes);
+    const __m256i steps = steps_of_bytes(bytes, FLOAT32);
     /* In the upper half of each lane. */
     const __m256i a = _mm256_slli_epi32(steps, 16);
     const __m256i b = _mm256_and_si256(steps, _mm256_set1_epi32((int)0xFFFF0000));
@@ -248,11 +287,11 @@ AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, cons
     return data ? (size_t)(data - block) : 0;
 }
 
-TARGET_AVX2 static status sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p,
+AVX2_INLINE status sum_values(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
                               int scale, uint8_t *out, sizes *moved)
 {
     const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f * power_of_two(scale));
-    summation s = begin_sum(block, addend, lanes, p, scale, out);
+    summation s = begin_sum(block, addend, type, lanes, p, scale, out);
     size_t done = 0;
     for (; done + STEP <= lanes; done += STEP) {
         uint16_t codes;
@@ -262,9 +301,10 @@ TARGET_AVX2 static status sum(const uint8_t *block, const lane_bits *addend, siz
         __m256i raw = _mm256_setzero_si256();
         if (!any_raw_code(codes)) {
             const four bytes = take_four(&from, codes);
-            const __m256i first = sum_steps(addend + done, factor, bytes.first, &raw);
-            const __m256i second = sum_steps(addend + done + 16, factor, bytes.second, &raw);
-            if (_mm256_testz_si256(raw, _mm256_set1_epi16((short)RAW_BITS))) {
+            const void *own = values_from(addend, type, done);
+            const __m256i first = sum_steps(own, type, factor, bytes.first, &raw);
+            const __m256i second = sum_steps(values_from(own, type, STEP / 2), type, factor, bytes.second, &raw);
+            if (_mm256_testz_si256(raw, _mm256_set1_epi16((short)-RAW_STEPS))) {
                 const uint16_t word = (uint16_t)put_four(&s.to, first, second);
                 memcpy(plane, &word, CODE_WORD_BYTES);
                 s.from = from;
@@ -280,6 +320,14 @@ TARGET_AVX2 static status sum(const uint8_t *block, const lane_bits *addend, siz
     return end_sum(&s, block, out, planes_sum_tail(&s, done, lanes), moved);
 }
 
+TARGET_AVX2 static status sum(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
+                              int scale, uint8_t *out, sizes *moved)
+{
+    return type == FLOAT32    ? sum_values(block, addend, FLOAT32, lanes, p, scale, out, moved)
+           : type == BFLOAT16 ? sum_values(block, addend, BFLOAT16, lanes, p, scale, out, moved)
+                              : sum_values(block, addend, FLOAT16, lanes, p, scale, out, moved);
+}
+
 TARGET_AVX2 static bool add_steps(const lane_bits *addend, const lane_bits *values, size_t lanes,
                                   parameters p, int scale, lane_bits *sums)
 {
@@ -291,6 +339,12 @@ TARGET_AVX2 static bool settle(const lane_bits *x, size_t lanes, parameters p, i
     return settle_loop(x, lanes, p, scale, out);
 }
 
-CODER(planes_avx2, planes_format, sum, settle, add_steps, TARGET_AVX2)
+TARGET_AVX2 static size_t feed_back(const lane_bits *x, lane_bits *left, size_t lanes, parameters p, int scale,
+                        lane_bits *kept)
+{
+    return feed_back_loop(x, left, lanes, p, scale, kept);
+}
+
+CODER(planes_avx2, planes_format, compress_half, sum, settle, feed_back, add_steps, TARGET_AVX2)
 
 #endif

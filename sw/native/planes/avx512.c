@@ -8,6 +8,8 @@
 
 #define TARGET TARGET_AVX512
 #define LANE(i) (i)
+/* As many as there are: the constants of both transpositions do not fit into the registers. */
+#define READ_AHEAD STEPS
 #define CODER_NAME planes_avx512
 
 /* One step of three: bits of `mask` change places with those `shift` above. */

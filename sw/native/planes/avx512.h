@@ -6,6 +6,7 @@
  *   LANE(i)       the byte of a matrix that lane i is to be in, before it is transposed to planes
  *   to_planes     __m512i of eight matrices with lanes in bytes, to planes in bytes
  *   to_lanes      and back, lanes in order
+ *   READ_AHEAD    steps of a stream that a sum reads before it adds to them
  *   CODER_NAME
  *
  * As in the AVX2 kernel, a group's planes are 16 bytes of which the first ones are kept: VPCOMPRESSB and
@@ -21,46 +22,93 @@ enum {
     STEPS = FEW / STEP,
 };
 
-/* |x| in units of 2^-16 half steps. Raw lanes have 2^30 or more, the largest 2^31 from the conversion. */
-TARGET_INLINE __m512i fixed_point(__m512i x, __m512 factor)
+/* Of 32 values the magnitudes in fp32, none subnormal, and the bits from the sign on. fp32 and fp16: lanes 0..15 in
+ * `a` and in the even 16-bit places of `upper`, lanes 16..31 in `b` and the odd ones. bf16, whose words stay in
+ * place: even lanes in `a`, odd ones in `b`, and `upper` in order. */
+typedef struct {
+    __m512i a, b, upper;
+} values;
+
+TARGET_INLINE __m512i normal(__m512i x)
 {
     const __m512i magnitude = _mm512_and_si512(x, _mm512_set1_epi32(0x7FFFFFFF));
-    const __m512i normal = _mm512_max_epi32(magnitude, _mm512_set1_epi32(LEAST_NORMAL));
-    return _mm512_cvttps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(normal), factor));
+    return _mm512_max_epi32(magnitude, _mm512_set1_epi32(LEAST_NORMAL));
 }
 
-/* The upper halves of lanes 0..15 in the even 16-bit places, of lanes 16..31 in the odd ones. */
+/* The upper halves of a's lanes in the even 16-bit places, of b's in the odd ones. */
 TARGET_INLINE __m512i upper_halves(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);
 }
 
-/* For each lane's two bytes in that order, where they go before transposition. Byte 16 g + r + 8 h: row r of
- * group g's low (h = 0) or high bytes. */
-static const uint8_t matrix_order[64] __attribute__((aligned(64))) = {
+TARGET_INLINE values load(const uint8_t *x, value_type type)
+{
+    fetch_ahead(x);
+    if (type == BFLOAT16) {
+        const __m512i words = _mm512_loadu_si512(x);
+        const __m512i magnitude = _mm512_and_si512(words, _mm512_set1_epi16(0x7FFF));
+        const __m512i least = _mm512_max_epu16(magnitude, _mm512_set1_epi16(LEAST_NORMAL >> 16));
+        return (values){_mm512_slli_epi32(least, 16),
+                        _mm512_and_si512(least, _mm512_set1_epi32((int)0xFFFF0000)), words};
+    }
+    __m512i a, b;
+    if (type == FLOAT16) {
+        a = _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)x)));
+        b = _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + 32))));
+    } else {
+        fetch_ahead(x + 64);
+        a = _mm512_loadu_si512(x);
+        b = _mm512_loadu_si512(x + 64);
+    }
+    return (values){normal(a), normal(b), upper_halves(a, b)};
+}
+
+/* |x| in units of 2^-16 half steps. Raw lanes have 2^30 or more, the largest 2^31 from the conversion. */
+TARGET_INLINE __m512i fixed_point(__m512i magnitude, __m512 factor)
+{
+    return _mm512_cvttps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(magnitude), factor));
+}
+
+/* Half steps in 16-bit places, as in `upper`. */
+TARGET_INLINE __m512i half_steps_in(values v, __m512 factor)
+{
+    return upper_halves(fixed_point(v.a, factor), fixed_point(v.b, factor));
+}
+
+/* For each lane's two bytes in that order (and in order, for bf16), where they go before transposition. Byte
+ * 16 g + r + 8 h: row r of group g's low (h = 0) or high bytes. */
+static const uint8_t matrix_order[2][64] __attribute__((aligned(64))) = {
 #define PLACE(lane) (lane < 16 ? 4 * (lane) : 4 * ((lane) - 16) + 2)
 #define ROW(g, h, r) PLACE(8 * (g) + LANE(r)) + (h)
-#define MATRIX(g, h)                                                                                         \
-    ROW(g, h, 0), ROW(g, h, 1), ROW(g, h, 2), ROW(g, h, 3), ROW(g, h, 4), ROW(g, h, 5), ROW(g, h, 6),        \
-        ROW(g, h, 7)
-    MATRIX(0, 0), MATRIX(0, 1), MATRIX(1, 0), MATRIX(1, 1), MATRIX(2, 0), MATRIX(2, 1), MATRIX(3, 0),
-    MATRIX(3, 1)};
+#define WORD(g, h, r) 2 * (8 * (g) + LANE(r)) + (h)
+#define ROWS(of, g, h)                                                                                       \
+    of(g, h, 0), of(g, h, 1), of(g, h, 2), of(g, h, 3), of(g, h, 4), of(g, h, 5), of(g, h, 6), of(g, h, 7)
+#define MATRICES(of)                                                                                         \
+    {ROWS(of, 0, 0), ROWS(of, 0, 1), ROWS(of, 1, 0), ROWS(of, 1, 1),                                         \
+     ROWS(of, 2, 0), ROWS(of, 2, 1), ROWS(of, 3, 0), ROWS(of, 3, 1)}
+    MATRICES(ROW), MATRICES(WORD)};
 
-/* And back: lanes 0..15 in the even 16-bit places, lanes 16..31 in the odd ones. */
-static const uint8_t lane_order[64] __attribute__((aligned(64))) = {
+/* And back, into both orders. */
+static const uint8_t lane_order[2][64] __attribute__((aligned(64))) = {
 #define BYTE(lane, h) 16 * ((lane) / 8) + 8 * (h) + (lane) % 8
-#define PAIR(lane) BYTE(lane, 0), BYTE(lane, 1), BYTE(lane + 16, 0), BYTE(lane + 16, 1)
-    PAIR(0), PAIR(1), PAIR(2),  PAIR(3),  PAIR(4),  PAIR(5),  PAIR(6),  PAIR(7),
-    PAIR(8), PAIR(9), PAIR(10), PAIR(11), PAIR(12), PAIR(13), PAIR(14), PAIR(15)};
+#define APART(i) BYTE(i, 0), BYTE(i, 1), BYTE(i + 16, 0), BYTE(i + 16, 1)
+#define TOGETHER(i) BYTE(2 * (i), 0), BYTE(2 * (i), 1), BYTE(2 * (i) + 1, 0), BYTE(2 * (i) + 1, 1)
+#define PAIRS(of)                                                                                            \
+    {of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7),                                                 \
+     of(8), of(9), of(10), of(11), of(12), of(13), of(14), of(15)}
+    PAIRS(APART), PAIRS(TOGETHER)};
 
 /* Four groups of which some have raw lanes. `used` has 16 bits for each group. */
-TARGET static uint8_t *put_raw_groups(const lane_bits *x, parameters p, const uint8_t *planes, uint64_t used,
-                                      uint32_t raw, uint8_t *plane, uint8_t *data)
+TARGET static uint8_t *put_raw_groups(const void *x, value_type type, parameters p, const uint8_t *planes,
+                                      uint64_t used, uint32_t raw, uint8_t *plane, uint8_t *data)
 {
-    static const uint32_t places[4] = {0x00005555, 0x55550000, 0x0000AAAA, 0xAAAA0000};
-    for (unsigned group = 0; group < 4; group++, x += GROUP_LANES, used >>= 16) {
-        if (raw & places[group]) {
-            lossy_loop(x, GROUP_LANES, p, (lane_bits *)(void *)data);
+    static const uint32_t places[2][4] = {{0x00005555, 0x55550000, 0x0000AAAA, 0xAAAA0000},
+                                          {0x000000FF, 0x0000FF00, 0x00FF0000, 0xFF000000}};
+    lane_bits buffer[STEP];
+    const lane_bits *lanes = widened(x, type, STEP, buffer);
+    for (unsigned group = 0; group < 4; group++, lanes += GROUP_LANES, used >>= 16) {
+        if (raw & places[type == BFLOAT16][group]) {
+            lossy_loop(lanes, GROUP_LANES, p, (lane_bits *)(void *)data);
             plane[group / 2] |= (uint8_t)(RAW_CODE << 4 * (group % 2));
             data += GROUP_BYTES;
         } else {
@@ -78,29 +126,29 @@ typedef struct {
     uint32_t raw[STEPS];
 } few;
 
-TARGET_INLINE void keep(few *f, size_t i, __m512i z)
+TARGET_INLINE void keep(few *f, size_t i, __m512i z, value_type type)
 {
-    const __m512i planes = to_planes(_mm512_permutexvar_epi8(_mm512_load_si512(matrix_order), z));
+    const __m512i order = _mm512_load_si512(matrix_order[type == BFLOAT16]);
+    const __m512i planes = to_planes(_mm512_permutexvar_epi8(order, z));
     f->planes[i] = planes;
     f->used[i] = _mm512_test_epi8_mask(planes, planes);
 }
 
 /* Makes step i of values; returns which lanes are raw. */
-TARGET_INLINE uint32_t quantise(const lane_bits *x, __m512 factor, few *f, size_t i)
+TARGET_INLINE uint32_t quantise(const void *x, value_type type, __m512 factor, few *f, size_t i)
 {
     const __m512i one = _mm512_set1_epi16(1);
-    const __m512i a = _mm512_loadu_si512(x), b = _mm512_loadu_si512(x + 16);
-    const __m512i h = upper_halves(fixed_point(a, factor), fixed_point(b, factor));
-    const __m512i s = _mm512_srli_epi16(upper_halves(a, b), 15);
+    const values v = load(x, type);
+    const __m512i h = half_steps_in(v, factor), s = _mm512_srli_epi16(v.upper, 15);
     /* 2 q, less the sign, but not less than zero. */
     const __m512i z = _mm512_subs_epu16(_mm512_andnot_si512(one, _mm512_add_epi16(h, one)), s);
-    keep(f, i, z);
+    keep(f, i, z, type);
     return f->raw[i] = _mm512_test_epi16_mask(h, _mm512_set1_epi16((short)RAW_BITS));
 }
 
 /* Writes the codes to `plane` and the data to `data`; returns the cursor past them. If there are raw lanes, their
  * groups are made of the values in `x`. */
-TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const lane_bits *x, parameters p,
+TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const void *x, value_type type, parameters p,
                                uint8_t *plane, uint8_t *data)
 {
     /* All planes below the highest one that is used, and never 14 of them. */
@@ -118,8 +166,8 @@ TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const lane_bi
 
     for (size_t i = 0; i < steps; i++) {
         if (any_raw && f->raw[i]) {
-            data = put_raw_groups(x + STEP * i, p, (const uint8_t *)&f->planes[i], f->used[i], f->raw[i],
-                                  plane + CODE_WORD_BYTES * i, data);
+            data = put_raw_groups(values_from(x, type, STEP * i), type, p, (const uint8_t *)&f->planes[i], f->used[i],
+                                  f->raw[i], plane + CODE_WORD_BYTES * i, data);
             continue;
         }
         put_compressed(data, f->used[i], f->planes[i]);
@@ -128,7 +176,7 @@ TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const lane_bi
     return data;
 }
 
-TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+TARGET_INLINE size_t compress_values(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
 {
     const __m512 factor = _mm512_set1_ps(half_steps(p) * 0x1p16f);
     uint8_t *data = out + code_plane_bytes(lanes);
@@ -136,18 +184,29 @@ TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, ui
     begin_block(out, lanes);
     while (lanes - done >= STEP) {
         const size_t steps = smaller((lanes - done) / STEP, STEPS);
+        const void *from = values_from(x, type, done);
         uint32_t raw = 0;
         few f;
         _mm512_store_si512(f.used, _mm512_setzero_si512());
-        for (size_t i = 0; i < steps; i++) {
-            fetch_ahead(x + done + STEP * i);
-            fetch_ahead(x + done + STEP * i + 16);
-            raw |= quantise(x + done + STEP * i, factor, &f, i);
-        }
-        data = put_few(&f, steps, raw, x + done, p, out + done / 16, data);
+        for (size_t i = 0; i < steps; i++)
+            raw |= quantise(values_from(from, type, STEP * i), type, factor, &f, i);
+        data = put_few(&f, steps, raw, from, type, p, out + done / 16, data);
         done += STEP * steps;
     }
-    return (size_t)(planes_compress_tail(x, done, lanes, p, out, data) - out);
+    lane_bits buffer[STEP];
+    x = widened(values_from(x, type, done), type, lanes - done, buffer);
+    return (size_t)(planes_compress_tail(x, 0, lanes - done, p, out + done / 16, data) - out);
+}
+
+TARGET static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
+{
+    return compress_values(x, FLOAT32, lanes, p, out);
+}
+
+TARGET static size_t compress_half(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
+{
+    return type == BFLOAT16 ? compress_values(x, BFLOAT16, lanes, p, out)
+                            : compress_values(x, FLOAT16, lanes, p, out);
 }
 
 /* What the codes of some steps announce: which of 16 planes are there in each group, and 4 bits for each step, of
@@ -167,69 +226,91 @@ TARGET_INLINE uint32_t read_codes(const uint8_t *plane, uint64_t there[STEPS], u
     return _mm512_cmpeq_epi16_mask(codes, _mm512_set1_epi16(RAW_CODE));
 }
 
-/* Signed steps of a step's lanes: 0..15 in the even 16-bit places, 16..31 in the odd ones. */
-TARGET_INLINE __m512i read_steps(uint64_t there, const uint8_t *data)
+/* Signed steps of a step's lanes, in the 16-bit places of a type's lanes. */
+TARGET_INLINE __m512i read_steps(uint64_t there, const uint8_t *data, value_type type)
 {
-    const __m512i one = _mm512_set1_epi16(1), order = _mm512_load_si512(lane_order);
+    const __m512i one = _mm512_set1_epi16(1), order = _mm512_load_si512(lane_order[type == BFLOAT16]);
     const __m512i z = _mm512_permutexvar_epi8(order, to_lanes(expanded(there, data)));
     const __m512i negative = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_and_si512(z, one));
     return _mm512_xor_si512(_mm512_srli_epi16(z, 1), negative);
 }
 
-/* Step i of a sum, whose lanes are integers; false, with nothing done, if one is raw. */
-TARGET_INLINE bool sum_steps(const lane_bits *addend, __m512 factor, __m512i arrived, few *f, size_t i)
+/* Step i of a sum, whose lanes are integers. Returns their magnitudes and the addend's, all of them in one. */
+TARGET_INLINE __m512i sum_steps(const void *addend, value_type type, __m512 factor, __m512i arrived, few *f, size_t i)
 {
-    const __m512i one = _mm512_set1_epi16(1);
-    const __m512i a = _mm512_loadu_si512(addend), b = _mm512_loadu_si512(addend + 16);
-    const __m512i h = upper_halves(fixed_point(a, factor), fixed_point(b, factor));
-    const __m512i negative = _mm512_srai_epi16(upper_halves(a, b), 15);
-    const __m512i q = _mm512_srli_epi16(_mm512_add_epi16(h, one), 1);
+    const values v = load(addend, type);
+    const __m512i h = half_steps_in(v, factor), negative = _mm512_srai_epi16(v.upper, 15);
+    const __m512i q = _mm512_avg_epu16(h, _mm512_setzero_si512());
     const __m512i own = _mm512_sub_epi16(_mm512_xor_si512(q, negative), negative);
     const __m512i sum = _mm512_add_epi16(own, arrived);
-    /* Both magnitudes are at most 2^14. */
-    const __m512i over = _mm512_and_si512(_mm512_abs_epi16(sum), _mm512_set1_epi16((short)-RAW_STEPS));
-    const __m512i raw = _mm512_and_si512(h, _mm512_set1_epi16((short)RAW_BITS));
-    const __m512i any = _mm512_or_si512(raw, over);
-    if (__builtin_expect(_mm512_test_epi16_mask(any, any) != 0, 0))
-        return false;
-    const __m512i z = _mm512_xor_si512(_mm512_slli_epi16(sum, 1), _mm512_srai_epi16(sum, 15));
-    keep(f, i, z);
+    keep(f, i, _mm512_xor_si512(_mm512_slli_epi16(sum, 1), _mm512_srai_epi16(sum, 15)), type);
     f->raw[i] = 0;
-    return true;
+    return _mm512_or_si512(q, _mm512_abs_epi16(sum)); /* both are at most 2^14 */
 }
 
-TARGET static status sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
-                         uint8_t *out, sizes *moved)
+/* Whether magnitudes may be raw: all that are, and addends that are nearly so. */
+TARGET_INLINE bool any_raw(__m512i magnitudes)
+{
+    return _mm512_test_epi16_mask(magnitudes, _mm512_set1_epi16((short)-RAW_STEPS)) != 0;
+}
+
+/* Sums of some steps from `own` on, without raw lanes: the cursor past the block's data, or NULL if there is one. */
+TARGET_INLINE const uint8_t *sum_few(const uint8_t *from, const uint64_t there[STEPS], size_t steps, const void *own,
+                                     value_type type, __m512 factor, few *f)
+{
+    __m512i arrived[READ_AHEAD], all = _mm512_setzero_si512();
+    for (size_t i = 0, end; i < steps; i = end) {
+        end = smaller(steps, i + READ_AHEAD);
+        for (size_t j = i; j < end; j++) {
+            arrived[j - i] = read_steps(there[j], from, type);
+            from += _mm_popcnt_u64(there[j]);
+        }
+        for (size_t j = i; j < end; j++)
+            all = _mm512_or_si512(
+                all, sum_steps(values_from(own, type, STEP * j), type, factor, arrived[j - i], f, j));
+    }
+    return any_raw(all) ? NULL : from;
+}
+
+TARGET_INLINE status sum_values(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
+                                int scale, uint8_t *out, sizes *moved)
 {
     const __m512 scaled = _mm512_set1_ps(half_steps(p) * 0x1p16f * power_of_two(scale));
     const __m512 unscaled = _mm512_set1_ps(half_steps(p) * 0x1p16f);
-    summation s = begin_sum(block, addend, lanes, p, scale, out);
-    size_t done = 0;
-    while (lanes - done >= STEP) {
-        const size_t steps = smaller((lanes - done) / STEP, STEPS);
+    summation s = begin_sum(block, addend, type, lanes, p, scale, out);
+    for (size_t done = 0, steps; ; done += STEP * steps) {
         uint64_t there[STEPS] __attribute__((aligned(64)));
         uint8_t codes[CODE_WORD_BYTES * STEPS];
         lane_bits sums[FEW];
         few f;
+        if (!(steps = smaller((lanes - done) / STEP, STEPS)))
+            return end_sum(&s, block, out, planes_sum_tail(&s, done, lanes), moved);
         _mm512_store_si512(f.used, _mm512_setzero_si512());
         uint32_t raw_sums = 0;
         const uint32_t raw = read_codes(block + done / 16, there, codes);
-        for (size_t i = 0; i < steps; i++) {
-            const lane_bits *own = addend + done + STEP * i;
-            fetch_ahead(own);
-            fetch_ahead(own + 16);
+        const void *own = values_from(addend, type, done);
+        const uint8_t *from = raw ? NULL : sum_few(s.from, there, steps, own, type, scaled, &f);
+        for (size_t i = 0; !from && i < steps; i++) {
+            const void *few_own = values_from(own, type, STEP * i);
             if (!(raw >> 4 * i & 15)
-                && sum_steps(own, scaled, read_steps(there[i], s.from), &f, i)) {
+                && !any_raw(sum_steps(few_own, type, scaled, read_steps(there[i], s.from, type), &f, i))) {
                 s.from += _mm_popcnt_u64(there[i]);
                 continue;
             }
             planes_sum_values(&s, codes + CODE_WORD_BYTES * i, done + STEP * i, STEP, sums + STEP * i);
-            raw_sums |= quantise(sums + STEP * i, unscaled, &f, i);
+            raw_sums |= quantise(sums + STEP * i, FLOAT32, unscaled, &f, i);
         }
-        s.to = put_few(&f, steps, raw_sums, sums, p, out + done / 16, s.to);
-        done += STEP * steps;
+        s.from = from ? from : s.from;
+        s.to = put_few(&f, steps, raw_sums, sums, FLOAT32, p, out + done / 16, s.to);
     }
-    return end_sum(&s, block, out, planes_sum_tail(&s, done, lanes), moved);
+}
+
+TARGET static status sum(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
+                         int scale, uint8_t *out, sizes *moved)
+{
+    return type == FLOAT32    ? sum_values(block, addend, FLOAT32, lanes, p, scale, out, moved)
+           : type == BFLOAT16 ? sum_values(block, addend, BFLOAT16, lanes, p, scale, out, moved)
+                              : sum_values(block, addend, FLOAT16, lanes, p, scale, out, moved);
 }
 
 TARGET_INLINE void put_values(const lane_bits *addend, lane_bits *out, __m512i fixed, __m512 unit)
@@ -260,7 +341,7 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, co
                 data = planes_decompress_tail(plane + CODE_WORD_BYTES * i, data, 0, STEP, p, from, out + done);
                 continue;
             }
-            const __m512i steps16 = read_steps(there[i], data);
+            const __m512i steps16 = read_steps(there[i], data, FLOAT32);
             data += _mm_popcnt_u64(there[i]);
             /* In the upper half of each lane. */
             put_values(from, out + done, _mm512_slli_epi32(steps16, 16), unit);
@@ -283,4 +364,10 @@ TARGET static bool settle(const lane_bits *x, size_t lanes, parameters p, int sc
     return settle_loop(x, lanes, p, scale, out);
 }
 
-CODER(CODER_NAME, planes_format, sum, settle, add_steps, TARGET)
+TARGET static size_t feed_back(const lane_bits *x, lane_bits *left, size_t lanes, parameters p, int scale,
+                        lane_bits *kept)
+{
+    return feed_back_loop(x, left, lanes, p, scale, kept);
+}
+
+CODER(CODER_NAME, planes_format, compress_half, sum, settle, feed_back, add_steps, TARGET)

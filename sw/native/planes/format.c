@@ -70,6 +70,11 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
     return ABSENT_VALUE;
 }
 
+static bool valid(parameters p)
+{
+    return p.e0 >= LEAST_PLANES_E0 && p.e0 < EXPONENT_BIAS;
+}
+
 const format planes_format = {
     .plane_bytes = code_plane_bytes,
     .worst_bytes = worst_bytes,
@@ -77,4 +82,6 @@ const format planes_format = {
     .classes = 16,
     .plane_is_sound = plane_is_sound,
     .describe_fault = describe_fault,
+    .valid = valid,
+    .rule = "e0 of planes must be 113..126",
 };

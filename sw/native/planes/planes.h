@@ -53,7 +53,8 @@ const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data,
  * factor, and where the sum's codes and data go. The cursors `from` and `to` move. */
 typedef struct {
     const uint8_t *codes, *from;
-    const lane_bits *addend;
+    const void *addend;
+    value_type type;
     float factor;
     parameters p;
     uint8_t *plane, *to;
@@ -137,6 +138,23 @@ INLINE bool settle_loop(const lane_bits *x, size_t lanes, parameters p, int scal
     return !raws;
 }
 
+INLINE size_t feed_back_loop(const lane_bits *x, lane_bits *left, size_t lanes, parameters p, int scale,
+                             lane_bits *kept)
+{
+    size_t done = 0;
+    for (; lanes - done >= FEW_LANES; done += FEW_LANES) {
+        lane_bits wanted[FEW_LANES], settled[FEW_LANES];
+        for (size_t i = 0; i < FEW_LANES; i++)
+            wanted[i] = added(x[done + i], left[done + i]);
+        if (!settle_loop(wanted, FEW_LANES, p, scale, settled))
+            break;
+        memcpy(kept + done, settled, sizeof settled);
+        for (size_t i = 0; i < FEW_LANES; i++)
+            left[done + i] = rest_of(wanted[i], settled[i]);
+    }
+    return done;
+}
+
 INLINE bool add_steps_loop(const lane_bits *addend, const lane_bits *values, size_t lanes, parameters p, int scale,
                            lane_bits *sums)
 {
@@ -165,14 +183,23 @@ INLINE size_t data_bytes_loop(const uint8_t *plane, size_t lanes)
     return total;
 }
 
+/* Some values as lanes, where they are or in the buffer. */
+INLINE const lane_bits *widened(const void *x, value_type type, size_t lanes, lane_bits *buffer)
+{
+    if (type == FLOAT32)
+        return x;
+    half_scalar.widen[type](x, lanes, buffer);
+    return buffer;
+}
+
 /* What every kernel's `sum` begins and ends with. */
-INLINE summation begin_sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
-                           uint8_t *out)
+INLINE summation begin_sum(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
+                           int scale, uint8_t *out)
 {
     const size_t plane = code_plane_bytes(lanes);
     begin_block(out, lanes);
-    return (summation){.codes = block, .from = block + plane, .addend = addend, .factor = power_of_two(scale),
-                       .p = p, .plane = out, .to = out + plane};
+    return (summation){.codes = block, .from = block + plane, .addend = addend, .type = type,
+                       .factor = power_of_two(scale), .p = p, .plane = out, .to = out + plane};
 }
 
 INLINE status end_sum(const summation *s, const uint8_t *block, const uint8_t *out, status result, sizes *moved)

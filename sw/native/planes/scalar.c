@@ -131,11 +131,12 @@ const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data,
 bool planes_sum_values(summation *s, const uint8_t *codes, size_t done, size_t lanes, lane_bits *sums)
 {
     lane_bits own[FEW_SUMS];
+    const lane_bits *addend = widened(values_from(s->addend, s->type, done), s->type, lanes, own);
     s->from = planes_decompress_tail(codes, s->from, 0, lanes, s->p, NULL, sums);
     if (!s->from)
         return false;
     for (size_t i = 0; i < lanes; i++) {
-        const uint32_t bits = s->addend[done + i], scaled = as_bits(as_float(bits) * s->factor);
+        const uint32_t bits = addend[i], scaled = as_bits(as_float(bits) * s->factor);
         const bool finite = (bits & INFINITE) != INFINITE;
         s->overflows |= finite && (scaled & INFINITE) == INFINITE;
         own[i] = finite ? scaled : bits;
@@ -159,10 +160,10 @@ status planes_sum_tail(summation *s, size_t done, size_t lanes)
     return s->overflows ? OVERFLOWED : OK;
 }
 
-static status sum(const uint8_t *block, const lane_bits *addend, size_t lanes, parameters p, int scale,
+static status sum(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p, int scale,
                   uint8_t *out, sizes *moved)
 {
-    summation s = begin_sum(block, addend, lanes, p, scale, out);
+    summation s = begin_sum(block, addend, type, lanes, p, scale, out);
     const status result = planes_sum_tail(&s, 0, lanes);
     return end_sum(&s, block, out, result, moved);
 }
@@ -190,4 +191,10 @@ static bool settle(const lane_bits *x, size_t lanes, parameters p, int scale, la
     return settle_loop(x, lanes, p, scale, out);
 }
 
-CODER(planes_scalar, planes_format, sum, settle, add_steps, )
+static size_t feed_back(const lane_bits *x, lane_bits *left, size_t lanes, parameters p, int scale,
+                        lane_bits *kept)
+{
+    return feed_back_loop(x, left, lanes, p, scale, kept);
+}
+
+CODER(planes_scalar, planes_format, NULL, sum, settle, feed_back, add_steps, )

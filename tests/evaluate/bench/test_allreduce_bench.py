@@ -15,7 +15,15 @@ import pytest
 from inceptionn import cli
 from inceptionn.evaluate.bench.collective import allreduce
 from inceptionn.evaluate.bench.collective.allreduce_report import Results, figures_of, tables_of
-from inceptionn.evaluate.bench.collective.variants import MPI, RING_BF16, RING_BOUNDED, RING_RAW, VARIANTS
+from inceptionn.evaluate.bench.collective.variants import (
+    HALVES,
+    MPI,
+    RING_BF16,
+    RING_BOUNDED,
+    RING_PLANES,
+    RING_RAW,
+    VARIANTS,
+)
 from inceptionn.evaluate.bench.common import job
 from inceptionn.netns import Namespaces, NetworkError, registry
 
@@ -146,9 +154,47 @@ def test_the_halves_of_an_all_reduce(tmp_path: Path) -> None:
     assert rows["sum", "ring bounded, in halves"]["same_bits"]
 
 
+def test_a_small_run_of_bfloat16(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    np.save(tmp_path / "x.npy", np.random.default_rng(2).normal(scale=1e-5, size=70_000).astype(np.float32))
+    arguments = ["bench", "allreduce", "--size", "1", "--hosts", "3", "--rates", "unshaped", "--repeats", "1"]
+    arguments += ["--dtype", "bfloat16", "--only", "planes", "--file", str(tmp_path / "x.npy")]
+    assert cli.main([*arguments, "--json", str(out)]) == 0
+    facts = json.loads(out.read_text())
+    rows = {(row["op"], row["variant"]): row for row in facts["rows"]}
+    assert set(rows) == {(op, name) for op in ("sum", "mean") for name in HALVES if name != RING_BOUNDED}
+    for op, ranks in (("sum", 3), ("mean", 1)):
+        raw, ours = rows[op, RING_BF16], rows[op, RING_PLANES]
+        assert raw["bytes_sent"] == pytest.approx(1e6 * 4 / 3, rel=1e-3)
+        assert ours["bytes_sent"] < raw["bytes_sent"] / 2
+        assert ours["scale"] > 8
+        assert 0 < ours["largest_error"] <= 2.0 ** -ours["scale"] * BOUND * ranks * 1.01
+        assert raw["same_bits"]
+        assert ours["same_bits"]
+
+
+def test_bfloat16_is_compared_with_raw_bfloat16() -> None:
+    found = Results(2.0**-12, 4, RING_BF16)
+    for variant, seconds in ((RING_BF16, 0.35), (RING_PLANES, 0.1)):
+        line = {"data": "real", "op": "sum", "variant": variant, "seconds": seconds, "scale": 4}
+        found.add(1e9, {**line, "largest_error": 2.0**-15})
+    (figure,) = figures_of(found)
+    assert figure[:3] == ("1 Gbit/s, real, sum: planes against ring bf16", pytest.approx(3.5), 3.0)
+    found.verify()
+    found.bound /= 8
+    with pytest.raises(RuntimeError, match="ring planes, sum of real data at 1 Gbit/s: an error of"):
+        found.verify()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        (["--dtype", "fp8"], "must be one of float32, bfloat16, not 'fp8'"),
+        (["--dtype", "bfloat16", "--op", "all-gather"], "is measured with sum, mean, not 'all-gather'"),
+        (
+            ["--dtype", "bfloat16", "--only", "MPI"],
+            "no variant of ring bf16, ring bounded, ring planes contains",
+        ),
         (["--rates", "1g,fast"], "--rates: rate must be a number of bits per second"),
         (["--rates", "1g,fast"], "not 'fast' (or 'unshaped')"),
         (["--rates", ","], "--rates takes one or more rates, not ','"),

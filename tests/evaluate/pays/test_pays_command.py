@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec, cli
+from inceptionn.codec import converted
 from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.collective import pays as bench
@@ -48,6 +49,23 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     np.save(tmp_path / "zeros.npy", np.zeros(8192, np.float32))
     assert cli.main(["pays", "--ratio", str(tmp_path / "zeros.npy"), "--bandwidth", "1g"]) == 0
     assert "ratio 16.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("where", ["software", "nic"])
+def test_gradients_of_bfloat16(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both paths, with the ratio over the file's own bytes."""
+    x = np.random.default_rng(1).laplace(scale=1e-3, size=100_000).astype(np.float32)
+    halves = converted(x, "bfloat16")
+    np.save(tmp_path / "b.npy", halves.view("V2"))
+    arguments = ["pays", "--where", where, "--gradients", "bfloat16", "--ratio", str(tmp_path / "b.npy")]
+    out = tmp_path / "p.json"
+    assert cli.main([*arguments, "--bandwidth", "1g", "--scale", "none", "--json", str(out)]) == 0
+    facts = json.loads(out.read_text())
+    stream = Codec(2**-10, "planes").compress(halves, dtype="bfloat16")
+    assert facts["ratio"] == pytest.approx(halves.nbytes / len(stream))
+    assert facts["codec"] == "planes"
+    assert facts["verdict"] == "yes"
+    assert "(over bfloat16)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

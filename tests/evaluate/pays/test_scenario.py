@@ -48,6 +48,23 @@ def test_no_when_it_is_no(changes: dict[str, Any], reason: str) -> None:
     assert any(reason in text for text in found.reasons())
 
 
+def test_lanes_of_bf16_halve_what_hosts_send() -> None:
+    """In a NIC the host sends its bf16 values as they are; without such lanes, as fp32."""
+    halves, lanes = {"gradients": "bfloat16", "size": 49e6}, Form("nic", constant(13.0), half_lanes=True)
+    slow, fast = (predict(scene(form=lanes, link=Link(rate), **halves)) for rate in (1e9, 1e11))
+    assert slow.scenario.ratios == (6.5, 6.5)
+    assert slow.verdict == "yes"
+    assert slow.bf16.exchange.seconds / slow.compressed.exchange.seconds > 4
+    assert fast.compressed.exchange.processor == fast.raw.exchange.processor
+    wide = predict(scene(form=Form("nic", constant(13.0), widen=4e9), link=Link(1e11), **halves))
+    assert wide.compressed.exchange.processor > 2 * wide.raw.exchange.processor
+    assert any("without lanes of bf16" in reason for reason in wide.reasons())
+    coder = Coder(20e9, 20e9, 20e9, 20e9)
+    software = predict(scene(form=Form("software", constant(13.0), coder), link=Link(1e9), **halves))
+    assert software.bf16.exchange.seconds / software.compressed.exchange.seconds > 4
+    assert simulate(slow.scenario).even == pytest.approx(slow.compressed.exchange.seconds, rel=0.05)
+
+
 def test_half_the_gain_is_not_beside_bf16() -> None:
     found = predict(scene(form=Form("nic", constant(2.0)), compute=0.0))
     assert found.verdict == "not beside bf16"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inceptionn.collectives import MismatchError
+from inceptionn.collectives import MismatchError, statistics
 from inceptionn.evaluate.training import MLP, Batches, Parameters, digits, flatten
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import (
@@ -261,6 +261,10 @@ def test_weight_aggregator(group: Group) -> None:
         aggregator = WeightAggregator(t, weights, MomentumSGD(0.05, 0.0), precision=precision)
         for step in range(4):
             weights = aggregator.step(MODEL.gradients(weights, batches(t).at(step)))
+        counted = statistics(t)
+        assert (counted.bytes_sent, counted.bytes_before) == tuple(
+            sum(bytes_of.values()) for bytes_of in (aggregator.traffic.sent, aggregator.traffic.raw)
+        )
         return weights, aggregator
 
     expected = MODEL.initial()

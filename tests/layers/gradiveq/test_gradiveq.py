@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import MismatchError
+from inceptionn.collectives import MismatchError, statistics
 from inceptionn.collectives.values.wire_form import Compressed, Raw
 from inceptionn.evaluate.training import CNN, Batches, Gradients, Parameters, digits
 from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, Run, principal_components
@@ -103,7 +103,11 @@ def test_mean_through_all_phases(group: Group, size: int, reuse: int | None) -> 
         exchange = GradiVeQ(
             t, ZEROS, threshold=1e-6, warm_up=2, sampling=6, compressed=3, sampling_bits=None, reuse=reuse
         )
-        return [exchange.all_reduce(gradients(t.rank, step)) for step in range(13)], exchange
+        found = [exchange.all_reduce(gradients(t.rank, step)) for step in range(13)]
+        counted = statistics(t)
+        assert counted.bytes_sent == counted.bytes_before == exchange.traffic.total
+        assert counted.path == "off"
+        return found, exchange
 
     results = group(size, run)
     for step in range(13):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import SUM, MismatchError
+from inceptionn.collectives import SUM, MismatchError, statistics
 from inceptionn.collectives.values.wire_form import Raw
 from inceptionn.evaluate.training import (
     MLP,
@@ -150,6 +150,8 @@ def test_all_strategies_train_alike(threads: Group, settings: dict[str, Any]) ->
         assert np.allclose(runner.whole[key], value, atol=1e-4)  # type: ignore[attr-defined]
     assert 0 < runner.alphas["embedding"] < 0.2
     assert runner.settled
+    counted = {part.name.split(",")[0] for part in statistics(runner.transport).parts}
+    assert ("Parallax" in counted) == (settings.get("strategy") == "all_gather")
 
 
 def test_over_tcp_with_the_codec(tcp: Group) -> None:

@@ -10,11 +10,17 @@ import torch
 import torch.distributed as dist
 from ranks import leave, mean_of, model, sgd, steps
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    fully_shard,
+)
 
 from inceptionn.torch import CompressedReduceScatter, CompressState, all_reduce_hook, compressed, fsdp_hook
 
 STEPS = range(20)
+HALF = {"reduce_dtype": torch.bfloat16}
 
 
 def trained(module: Any, state: CompressState | None = None) -> dict[str, Any]:
@@ -37,14 +43,34 @@ def fsdp1(strategy: ShardingStrategy, state: CompressState | None) -> dict[str, 
     return trained(module, state)
 
 
-def fsdp2(mesh: Any, change: Callable[[Any], None], state: CompressState | None) -> dict[str, Any]:
-    module = model()
+def fsdp2(
+    mesh: Any, change: Callable[[Any], None], state: CompressState | None, **policy: torch.dtype
+) -> dict[str, Any]:
+    module, settings = model(), {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(**policy)}
     for layer in (module[0], module[2]):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(module, mesh=mesh)
+        fully_shard(layer, **settings)
+    fully_shard(module, **settings)
     for part in (module[0], module[2], module):
         change(part)
     return trained(module, state)
+
+
+def reduce_in_16_bits(found: dict[str, Any], mesh: Any) -> None:
+    """Train with gradients that FSDP2 reduces in bfloat16: raw, and compressed."""
+    seen = set()
+
+    class Seeing(CompressedReduceScatter):
+        def __call__(
+            self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, *rest: Any, **more: Any
+        ) -> Any:
+            seen.update((input_tensor.dtype, output_tensor.dtype))
+            return super().__call__(output_tensor, input_tensor, *rest, **more)
+
+    found["2 bf16 plain"] = fsdp2(mesh, lambda part: None, None, **HALF)
+    state = CompressState(smallest=2048)
+    scatter = Seeing(state)
+    found["2 bf16"] = fsdp2(mesh, lambda part: part.set_custom_reduce_scatter(scatter), state, **HALF)
+    found["2 bf16 types"] = [str(dtype) for dtype in seen]
 
 
 def main() -> None:
@@ -65,10 +91,13 @@ def main() -> None:
     state = CompressState(alone.get_group("replicate"), smallest=2048)
     hook = all_reduce_hook(state)
     found["2 replicas"] = fsdp2(alone["shard"], lambda part: part.set_all_reduce_hook(hook), state)
-    # The backend itself, without a hook.
+    reduce_in_16_bits(found, mesh)
+    # The backend itself, without a hook; from here on, also in the default group.
     mesh = init_device_mesh("cpu", (size,), mesh_dim_names=("gradients",))
     state = compressed(mesh.get_group(), smallest=2048)
     found["2 backend"] = fsdp2(mesh, lambda part: None, state)
+    state = compressed(mesh.get_group(), smallest=2048)
+    found["2 bf16 backend"] = fsdp2(mesh, lambda part: None, state, **HALF)
     try:
         CompressedReduceScatter(CompressState(error_feedback=True))
     except ValueError as error:

@@ -14,6 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
 from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
+from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.torch import CompressState, compress_hook
 from inceptionn.torch.link import link_of
 
@@ -93,10 +94,31 @@ def disagreeing() -> str:
     return "nothing"
 
 
-def of_type(dtype: torch.dtype) -> dict[str, Any]:
+def overflowing() -> list[list[Any]]:
+    """Two steps under a GradScaler with buckets of float16, which overflow at one rank in the first.
+
+    Of each, whether the weights changed, and the scale after it.
+    """
+    module = model()
+    ddp = DistributedDataParallel(module)
+    ddp.register_comm_hook(CompressState(), fp16_compress_wrapper(compress_hook))
+    optimizer, found = sgd(ddp), []
+    scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+    for factor in (2.0**40 if dist.get_rank() == 1 else 1.0, 1.0):
+        before = digest(module)
+        optimizer.zero_grad()
+        inputs, labels = batch(0)
+        scaler.scale(factor * torch.nn.functional.cross_entropy(ddp(inputs), labels)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        found.append([digest(module) != before, scaler.get_scale()])
+    return found
+
+
+def of_type(dtype: torch.dtype, feedback: bool) -> dict[str, Any]:
     """One backward pass of a model whose buckets have 16 bits per value, against the mean in float32."""
     alone, ddp = model().to(dtype), DistributedDataParallel(model().to(dtype))
-    state = CompressState(codec=Codec(2**-12, "planes"))
+    state = CompressState(codec=Codec(2**-12, "planes"), error_feedback=feedback)
     ddp.register_comm_hook(state, compress_hook)
     inputs, labels = batch(0)
     for module in (alone, ddp):
@@ -111,16 +133,58 @@ def of_type(dtype: torch.dtype) -> dict[str, Any]:
     return {"error": error, "types": sorted(types), "compressed": state.compressed}
 
 
+def by_tensor() -> dict[str, Any]:
+    """One backward pass with a scale per parameter, one left out, against an all-reduce of each by itself."""
+    alone, ddp, transport = model(), DistributedDataParallel(model()), link_of(None).transport
+    codec = Codec(2**-6, "planes")
+    state = CompressState(codec=codec, scale="tensor", module=ddp, leave_out=("2.bias",))
+    ddp.register_comm_hook(state, compress_hook)
+    inputs, labels = batch(0)
+    for module in (alone, ddp):
+        torch.nn.functional.cross_entropy(module(inputs), labels).backward()
+    found: dict[str, Any] = {"equal": [], "buckets": len(state.statistics().parts) // 2}
+    for (name, one), other in zip(alone.named_parameters(), ddp.parameters(), strict=True):
+        path: Any = "off" if name == "2.bias" else "software"
+        allreduce_comp(transport, None, one.grad.numpy(), MEAN, codec=codec, path=path)
+        found["equal"].append(torch.equal(one.grad, other.grad))
+    return found
+
+
+def fed_back(codec: Codec) -> float:
+    """The length of all residuals after one backward pass, over that of what the ranks' sum lacks."""
+    alone, ddp = model(), DistributedDataParallel(model())
+    state = CompressState(codec=codec)
+    ddp.register_comm_hook(state, compress_hook)
+    inputs, labels = batch(0)
+    for module in (alone, ddp):
+        torch.nn.functional.cross_entropy(module(inputs), labels).backward()
+    total, mean = (torch.cat([p.grad.reshape(-1) for p in module.parameters()]) for module in (alone, ddp))
+    kept = [values for _, values in sorted(state.state_dict()["residuals"].items())]
+    residual = torch.cat(kept) if kept else torch.zeros(1)
+    dist.all_reduce(total)
+    dist.all_reduce(residual)
+    return float(residual.norm() / (total - dist.get_world_size() * mean).norm())
+
+
 def main() -> None:
     warnings.simplefilter("error", RuntimeWarning)
     dist.init_process_group("gloo")
     found: dict[str, Any] = {"plain": trained(lambda ddp: None)}
     found["hook"] = hooked(CompressState(), **SMALL_BUCKETS)
     found["feedback"] = hooked(CompressState(error_feedback=True, warm_up=3), **SMALL_BUCKETS)
+    found["tensor"] = hooked(CompressState(scale="tensor", error_feedback=True), **SMALL_BUCKETS)
+    found["tensor, one bucket"] = hooked(CompressState(scale="tensor", error_feedback=True))
+    found["by tensor"] = by_tensor()
+    found["fed back"] = [fed_back(Codec(2**-6, codec)) for codec in ("planes", "paper")]
     found["all raw"] = hooked(CompressState(smallest=1 << 30))
     found["bf16"] = hooked(CompressState(), bf16_first)
     found["fp16"] = hooked(CompressState(), fp16_compress_wrapper(compress_hook))
-    found["types"] = {str(dtype): of_type(dtype) for dtype in (torch.bfloat16, torch.float16)}
+    found["types"] = {
+        f"{dtype}, {feedback}": of_type(dtype, feedback)
+        for dtype in (torch.bfloat16, torch.float16)
+        for feedback in (False, True)
+    }
+    found["overflowing"] = overflowing()
     found["hierarchical"] = hooked(CompressState(algorithm="hierarchical", group_size=2))
     found["going on"], found["resumed"] = resumed(False), resumed(True)
     found["resumed, buckets"] = resumed(True, **SMALL_BUCKETS)

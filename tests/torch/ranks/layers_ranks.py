@@ -145,6 +145,8 @@ def gradiveq() -> dict[str, Any]:
     seen = [torch.empty_like(total) for _ in range(dist.get_world_size())]
     dist.all_gather(seen, total)
     return {
+        "counted": state.statistics().bytes_sent,
+        "sent": state.exchange.traffic.total,
         "phases": sorted(name for name in state.exchange.traffic.sent if name != "rest"),
         "same": all(torch.equal(other, total) for other in seen),
         "finite": bool(np.isfinite(losses).all()),

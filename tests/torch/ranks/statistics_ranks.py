@@ -3,6 +3,7 @@
 
 import json
 import logging
+import time
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,26 @@ def of_left_out() -> dict[str, Any]:
     }
 
 
+def of_a_raw_last_bucket() -> dict[str, Any]:
+    """Bytes by step, where compressed buckets still wait for the connections as the last one leaves raw."""
+    curves = Curves()
+    state = CompressState(codec=CODEC, smallest=7_000, tensorboard=curves)
+    module, link = model(), link_of(None)
+    ddp = DistributedDataParallel(module, bucket_cap_mb=0.12)
+    ddp.register_comm_hook(state, slowed)
+    optimizer = sgd(ddp)
+    steps(ddp, optimizer, range(4))
+    link.run_until(link.submit(lambda: None))
+    bytes_by_step = [value for tag, value, _ in curves.scalars if tag == "inceptionn/bytes_before"]
+    return {"bytes": bytes_by_step, "paths": sorted(part.path for part in state.statistics().parts)}
+
+
+def slowed(state: CompressState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Let every bucket wait for the connections."""
+    link_of(None).submit(lambda: time.sleep(0.05))
+    return compress_hook(state, bucket)
+
+
 def of_refusals() -> dict[str, str]:
     said, module = {}, model()
     for name, make in {
@@ -94,6 +115,8 @@ def of_refusals() -> dict[str, str]:
         "log_every": lambda: CompressState(log_every=-1),
         "writer": lambda: CompressState(tensorboard=3),
         "fsdp": lambda: fsdp_hook(CompressState(module=module, leave_out=("0",)), torch.zeros(8192)),
+        "tensor": lambda: fsdp_hook(CompressState(scale="tensor"), torch.zeros(8192)),
+        "group": lambda: compressed(dist.new_group(backend="inceptionn"), CODEC, scale="tensor"),
         "differs": lambda: train(CompressState(module=module, leave_out=(str(2 * dist.get_rank()),)), module),
     }.items():
         try:
@@ -114,7 +137,12 @@ def of_a_group() -> dict[str, Any]:
 
 def main() -> None:
     dist.init_process_group("gloo")
-    found: dict[str, Any] = {"hook": of_the_hook(), "left out": of_left_out(), "said": of_refusals()}
+    found: dict[str, Any] = {
+        "hook": of_the_hook(),
+        "left out": of_left_out(),
+        "raw last": of_a_raw_last_bucket(),
+        "said": of_refusals(),
+    }
     dist.barrier()
     found["group"] = of_a_group()
     leave(found)

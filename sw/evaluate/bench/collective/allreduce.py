@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from ....codec import converted
 from ....commands import report
 from ....commands.console import (
     CsvFile,
@@ -20,15 +21,16 @@ from ....commands.console import (
 from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
-from ....system.options import regular
+from ....system.options import one_of, regular
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi
 from . import allreduce_report as tables
 from .allreduce_report import Results
-from .variants import MPI, OPS, RING_RAW, VARIANTS, variant_of
+from .variants import ALL_REDUCES, HALVES, MPI, OPS, RING_BF16, RING_RAW, VARIANTS, variant_of
 
 UNSHAPED = "unshaped"
+DTYPES = ("float32", "bfloat16")
 RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
 PORT = 29520
 SLOW, VERY_SLOW = 1.0, 5.0
@@ -37,8 +39,30 @@ TIMEOUT, PATIENCE = 60.0, 150.0
 """Seconds without progress after which a rank gives up, and without a line after which they all are."""
 
 
+# Options of the command.
+NpyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        metavar="NPY",
+        exists=True,
+        callback=regular,
+        help="Measure with these values instead, of float32 or of 16 bits.",
+    ),
+]
+DtypeName = Annotated[
+    str,
+    one_of(
+        DTYPES,
+        "Type of the values: {}. bfloat16: sums and means of rings, with scale auto, against a ring that "
+        "sends bfloat16.",
+        metavar="TYPE",
+    ),
+]
+
+
 def allreduce(
-    size: Annotated[int, report.whole(1, 1024, "MB of fp32 values at each host.")] = 25,
+    size: Annotated[int, report.whole(1, 1024, "MB of values at each host.")] = 25,
     hosts: Annotated[int, report.whole(2, 16, "Hosts.")] = 4,
     rates: Annotated[
         str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m, or unshaped.")
@@ -46,16 +70,8 @@ def allreduce(
     kinds: Annotated[
         str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
     ] = "synthetic,real",
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="NPY",
-            exists=True,
-            callback=regular,
-            help="Measure with these float32 values instead.",
-        ),
-    ] = None,
+    file: NpyFile = None,
+    dtype: DtypeName = DTYPES[0],
     ops: Annotated[
         str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")
     ] = "sum,mean",
@@ -85,33 +101,42 @@ def allreduce(
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
-    names = _variants(only)
+    halves, raw = dtype == "bfloat16", RING_BF16 if dtype == "bfloat16" else RING_RAW
+    names = _variants(only, HALVES if halves else VARIANTS, raw)
+    if halves and not set(chosen_ops) <= set(ALL_REDUCES):
+        raise typer.BadParameter(
+            f"is measured with {', '.join(ALL_REDUCES)}, not {ops!r}", param_hint="--dtype"
+        )
     if file is None and data.REAL in chosen:
         require_digits()
-    count = size * 1_000_000 // 4
+    item = 2 if halves else 4
+    count = size * 1_000_000 // item
     given = None if file is None else {file.name: data.own(file, count, hosts)}
     require()
     if MPI in names and not with_mpi():
         names.remove(MPI)
         out.console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
-    results = Results(2.0**-bound, hosts)
+    results = Results(2.0**-bound, hosts, raw)
     with new_progress(out.console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
         arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
         plan = {
             "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
-            "counting": counting,
-            "arrays": _save(network.folder, arrays),
+            "counting": counting, "scale": "auto" if halves else None,
+            "arrays": _save(network.folder, arrays, halves),
         }  # fmt: skip
-        rounds = {rate: _rounds(names, rate, 4 * count, hosts, repeats) for rate in chosen_rates}
+        rounds = {rate: _rounds(names, rate, item * count, hosts, repeats) for rate in chosen_rates}
         progress.update(task, total=len(arrays) * _times(rounds, chosen_ops))
-        for rate, line in measured(network, plan, rounds, 4 * count):
+        for rate, line in measured(network, plan, rounds, item * count):
             results.add(rate, line)
             text = f"{rate_text(rate)}, {line['data']}: {line['variant']}"
             progress.update(task, advance=1, description=text)
         described = _described(network)
     show(out, results, size, described)
-    facts = {"bench": "allreduce", "network": described, "bytes": 4 * count, "error_bound": 2.0**-bound}
+    facts = {
+        "bench": "allreduce", "dtype": dtype, "network": described, "bytes": item * count,
+        "error_bound": 2.0**-bound,
+    }  # fmt: skip
     out.write({**facts, "rows": results.json()}, results.json(), lambda path: tables.draw(path, results))
     results.verify()
 
@@ -133,7 +158,8 @@ def measured(
 def show(out: report.Report, results: Results, size: int, network: dict[str, Any]) -> None:
     """Print the tables of a run, and what it was run on."""
     out.show_conditions(
-        f"{results.hosts} hosts, {size} MB of fp32 values each, error bound {results.bound:g}, MTU "
+        f"{results.hosts} hosts, {size} MB of {'bf16' if results.raw == RING_BF16 else 'fp32'} values each, "
+        f"error bound {results.bound:g}, MTU "
         f"{network['mtu']}, TCP {network['congestion_control']}"
     )
     out.show(tables.tables_of(results))
@@ -165,24 +191,24 @@ def _rates(text: str) -> list[float | None]:
     return list(dict.fromkeys(found))
 
 
-def _variants(only: str | None) -> list[str]:
-    """Return all variants, or the requested ones; always with the raw ring, for comparison."""
+def _variants(only: str | None, known: Collection[str], raw: str) -> list[str]:
+    """Return the known variants, or the requested ones; always with the raw ring, for comparison."""
     if only is None:
-        return list(VARIANTS)
+        return list(known)
     words = [word.strip() for word in only.split(",")]
     for word in words:
-        if not word or not any(word in name for name in VARIANTS):
-            raise typer.BadParameter(f"--only: no variant of {', '.join(VARIANTS)} contains {word!r}")
-    return [name for name in VARIANTS if name == RING_RAW or any(word in name for word in words)]
+        if not word or not any(word in name for name in known):
+            raise typer.BadParameter(f"--only: no variant of {', '.join(known)} contains {word!r}")
+    return [name for name in known if name == raw or any(word in name for word in words)]
 
 
-def _save(folder: Path, ranks_arrays: dict[str, list[Floats]]) -> dict[str, list[str]]:
-    """Write every rank's array; return the paths by kind of data."""
+def _save(folder: Path, ranks_arrays: dict[str, list[Floats]], halves: bool) -> dict[str, list[str]]:
+    """Write every rank's array, as bfloat16 patterns if ``halves``; return the paths by kind of data."""
     saved: dict[str, list[str]] = {}
     for kind, arrays in ranks_arrays.items():
         paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(len(arrays))]
         for path, values in zip(paths, arrays, strict=True):
-            np.save(path, values)
+            np.save(path, converted(values, "bfloat16") if halves else values)
         saved[kind] = [str(path) for path in paths]
     return saved
 

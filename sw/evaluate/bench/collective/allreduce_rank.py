@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....codec import converted
 from ....collectives import (
     IN_PLACE,
     MEAN,
@@ -44,6 +45,8 @@ from .variants import (
 
 CHUNK = 1 << 18
 """Values compared at a time."""
+_HALF_A_PLACE = 2.0**-8
+"""The most by which rounding to bfloat16 changes a value, relative to it."""
 
 Lanes = NDArray[np.float32]
 Exact = NDArray[np.floating[Any]]
@@ -53,16 +56,16 @@ def main(transport: Transport, plan: Plan) -> None:
     """Run the plan."""
     comm = mpi_world()
     for kind, paths in plan["arrays"].items():
-        sources = [np.load(path, mmap_mode="r") for path in paths]
-        own = np.array(sources[transport.rank])
-        total = np.zeros(own.size)
+        given = np.load(paths[transport.rank])
+        sources = [_wide(np.load(path, mmap_mode="r")) for path in paths]
+        total = np.zeros(given.size)
         for source in sources:
             total += source
-        mine = Parts(own.size, transport.size).block(transport.rank)
+        mine = Parts(given.size, transport.size).block(transport.rank)
         for op in plan["ops"]:
             exact_of = partial(_exact, op, sources, total, mine)
-            given = own[mine] if op == ALL_GATHER else own
-            _measure(transport, comm, plan, {"data": kind, "op": op}, given, exact_of)
+            own = given[mine] if op == ALL_GATHER else given
+            _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact_of)
 
 
 def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
@@ -84,16 +87,16 @@ def _measure(
     comm: Any,
     plan: Plan,
     what: dict[str, str],
-    own: Lanes,
+    own: NDArray[Any],
     exact_of: Callable[[Variant], Exact],
 ) -> None:
     """Time all variants in rounds, so that other load on the machine affects all of them alike."""
-    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, np.float32)
+    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
             if turn >= rounds or not variant_of(name).does(what["op"]):
                 continue
-            call = _call(transport, comm, plan["bound"], what["op"], name)
+            call = _call(transport, comm, plan, what["op"], name)
             if turn == 0:
                 call(own, result)  # not timed: it opens connections and loads code
             transport.barrier()
@@ -108,15 +111,29 @@ def _measure(
                     if plan.get("counting"):
                         messages = statistics(transport).since(counted).messages
                         line["counting"] = max(transport.exchange(counting_seconds(messages)))
+                    line["scale"] = statistics(transport).since(counted).scale or 0
                 exact = exact_of(variant_of(name))
                 line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
             report(transport, line)
 
 
-def _checked(transport: Transport, result: Lanes, exact: Exact, shared: bool) -> dict[str, Any]:
-    """Compare a result with the exact one, and the ranks' bits if they share a result."""
-    error = max(float(np.abs(result[i : i + CHUNK] - exact[i : i + CHUNK]).max(initial=0.0))
-                for i in range(0, max(1, result.size), CHUNK))  # fmt: skip
+def _wide(values: NDArray[Any]) -> Lanes:
+    """Return values as float32; uint16 are bfloat16 patterns."""
+    return converted(values, patterns=True) if values.dtype == np.uint16 else values
+
+
+def _checked(transport: Transport, result: NDArray[Any], exact: Exact, shared: bool) -> dict[str, Any]:
+    """Compare a result with the exact one, and the ranks' bits if they share a result.
+
+    The rounding of a result to bfloat16, half a place, is no error here.
+    """
+    error = 0.0
+    for i in range(0, max(1, result.size), CHUNK):
+        part = _wide(result[i : i + CHUNK])
+        errors = np.abs(part - exact[i : i + CHUNK])
+        if result.dtype == np.uint16:
+            errors -= np.abs(part) * _HALF_A_PLACE
+        error = max(error, float(errors.max(initial=0.0)))
     found = transport.exchange([zlib.crc32(result.data), error])
     return {
         "same_bits": not shared or len({checksum for checksum, _ in found}) == 1,
@@ -124,14 +141,12 @@ def _checked(transport: Transport, result: Lanes, exact: Exact, shared: bool) ->
     }
 
 
-def _call(
-    transport: Transport, comm: Any, bound: float, op: str, name: str
-) -> Callable[[Lanes, Lanes], None]:
-    return _by_mpi(comm, op) if name == MPI else _by_us(transport, bound, op, variant_of(name))
+def _call(transport: Transport, comm: Any, plan: Plan, op: str, name: str) -> Callable[[Lanes, Lanes], None]:
+    return _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, variant_of(name))
 
 
-def _by_us(transport: Transport, bound: float, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
-    settings = variant.settings(bound)
+def _by_us(transport: Transport, plan: Plan, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
+    settings = {**variant.settings(plan["bound"], plan.get("scale")), "dtype": "bfloat16"}
     which = MEAN if op == "mean" else SUM
 
     def scatter(own: Lanes, result: Lanes) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ``inceptionn bench allreduce`` makes of its measurements: tables, figures and a picture."""
+"""The tables, figures and picture of ``inceptionn bench allreduce``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,14 @@ TARGETS = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kin
 """Ring raw over ring bounded, by data and bits per second."""
 PLANES_TARGETS = {(SYNTHETIC, 1e8): 6.0, (SYNTHETIC, 1e9): 6.0, (REAL, 1e8): 11.0, (REAL, 1e9): 11.0}
 """Ring raw over ring planes."""
+HALF_TARGETS = {2.0**-10: 5.0, 2.0**-12: 3.0}
+"""Ring bf16 over ring planes, scaled, of real gradients of bfloat16 at 100 Mbit/s and 1 Gbit/s, by bound."""
 _ROUNDING = 1.01
 """The sums themselves are rounded to fp32."""
 
 
 class Key(NamedTuple):
-    """What was measured; the rate is None where links are not shaped."""
+    """The measurements; the rate is None where links are not shaped."""
 
     rate: float | None
     data: str
@@ -42,15 +45,17 @@ class Measurement:
     largest_error: float = 0.0
     bytes_sent: int | None = None
     """By the busiest host; not known of MPI."""
+    scale: int = 0
+    """Exponent of the scale, by which the bound is divided."""
     counting: float | None = None
     """Seconds of a call that counting its statistics takes, where that was asked for."""
 
 
 class Results:
-    """All measurements of a run among ``hosts`` hosts, at one error bound."""
+    """All measurements of a run among ``hosts`` hosts, at one error bound, beside the variant ``raw``."""
 
-    def __init__(self, bound: float, hosts: int) -> None:
-        self.bound, self.hosts = bound, hosts
+    def __init__(self, bound: float, hosts: int, raw: str = RING_RAW) -> None:
+        self.bound, self.hosts, self.raw = bound, hosts, raw
         self.rows: dict[Key, Measurement] = {}
 
     def add(self, rate: float | None, line: dict[str, Any]) -> None:
@@ -61,6 +66,7 @@ class Results:
         row.same_bits = line.get("same_bits", row.same_bits)
         row.largest_error = line.get("largest_error", row.largest_error)
         row.bytes_sent = line.get("bytes_sent", row.bytes_sent)
+        row.scale = line.get("scale", row.scale)
         row.counting = line.get("counting", row.counting)
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
@@ -82,7 +88,7 @@ class Results:
         return [
             {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
              "same_bits": row.same_bits, "largest_error": row.largest_error,
-             "bytes_sent": row.bytes_sent, "counting_seconds": row.counting}
+             "bytes_sent": row.bytes_sent, "scale": row.scale, "counting_seconds": row.counting}
             for key, row in self.rows.items()
         ]  # fmt: skip
 
@@ -98,7 +104,7 @@ class Results:
                 raise RuntimeError(f"{what}: the ranks ended with different bits")
             variant = VARIANTS[key.variant]
             compressions = {"mean": 1 + variant.in_halves, ALL_GATHER: 1}.get(key.op, self.hosts)
-            limit = self.bound * compressions * _ROUNDING
+            limit = math.ldexp(self.bound * compressions * _ROUNDING, -row.scale)
             if variant.within_bound and row.largest_error > limit:
                 raise RuntimeError(f"{what}: an error of {row.largest_error:.3g} is above {limit:.3g}")
 
@@ -111,7 +117,7 @@ def tables_of(results: Results) -> Iterator[Table]:
     for data in results.each("data"):
         for op in results.each("op"):
             rates = results.each("rate")
-            title = f"{data}, {op}: median ms (times as fast as the raw ring)"
+            title = f"{data}, {op}: median ms (times as fast as {results.raw})"
             further = ("MB sent by\nbusiest host", "largest error\nin bounds")
             table = Table(title, "", *map(rate_text, rates), *further)
             for variant in results.each("variant"):
@@ -125,19 +131,34 @@ def tables_of(results: Results) -> Iterator[Table]:
                 cells = []
                 for rate in rates:
                     seconds = results.seconds(rate, data, op, variant)
-                    ratio = results.ratio(rate, data, op, RING_RAW, variant)
+                    ratio = results.ratio(rate, data, op, results.raw, variant)
                     if seconds is None or ratio is None:
                         cells.append("-")
                     else:
                         cells.append(f"{seconds * 1e3:.1f} ({ratio:.2f})")
                 sent = "-" if rows[0].bytes_sent is None else f"{rows[0].bytes_sent / 1e6:.1f}"
-                error = max(row.largest_error for row in rows)
+                error = max(math.ldexp(row.largest_error, row.scale) for row in rows)
                 table.add_row(variant, *cells, sent, f"{error / results.bound:.2f}")
             yield table
 
 
+def figures_of_halves(results: Results) -> list[report.Figure]:
+    """Return the targets of the all-reduce of real gradients of bfloat16."""
+    target = HALF_TARGETS.get(results.bound)
+    return [
+        report.Figure(
+            f"{rate_text(rate)}, {REAL}, {op}: planes against ring bf16",
+            results.ratio(rate, REAL, op, RING_BF16, RING_PLANES), target,
+        )
+        for rate in results.each("rate") for op in results.each("op")
+        if target is not None and REAL in results.each("data") and rate in (1e8, 1e9)
+    ]  # fmt: skip
+
+
 def figures_of(results: Results) -> list[report.Figure]:
     """Return the targets of the all-reduce."""
+    if results.raw == RING_BF16:
+        return figures_of_halves(results)
     found = []
     for rate in results.each("rate"):
         for data in results.each("data"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a collective spends on its statistics, measured apart: in a call it is less than the noise."""
+"""The time that a collective's statistics take, measured apart: in a call it is less than the noise."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ....codec import Codec, active_path, available_paths, force_path
-from ....collectives import MEAN, SUM, Op, Scale, allreduce_comp, reduce_comp, reduce_scatter_comp
+from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, Table
 from ....transport import Transport, loopback
@@ -38,8 +38,9 @@ class Case:
     kind: str
     values: Floats
     codec: Codec
-    scale: Scale
+    scale: SumScale
     op: Op
+    sections: list[int] | None = None
 
 
 def a_case(source: Generator) -> Case:
@@ -47,7 +48,7 @@ def a_case(source: Generator) -> Case:
     kind, k = str(source.choice(KINDS)), int(source.choice((1, 6, 8, 10, 12, 14)))
     ranks, count = int(source.integers(2, 9)), int(source.choice((1, 7, 40, 333, 2048, 2500)))
     most = EXACT * 2.0 ** (1 - k) / ranks - 1
-    scale: Scale = (None, 3, "auto")[int(source.integers(3))]
+    scale: SumScale = (None, 3, "auto", "tensor")[int(source.integers(4))]
     x = source.standard_normal((ranks, count)) * 2.0 ** source.integers(-k - 2, 1, (1, count))
     if kind == "ties":
         x = np.round(x * 2.0 ** (k + 1)) * 2.0 ** -(k + 1)
@@ -56,15 +57,19 @@ def a_case(source: Generator) -> Case:
     x = np.clip(x, -most, most)
     if scale == 3:
         x /= 8
+    sections = None
+    if scale == "tensor":
+        ends = np.sort(source.integers(0, count + 1, int(source.integers(6))))
+        sections = np.diff([0, *ends, count]).tolist()
+        x *= np.repeat(2.0 ** source.integers(-40, 40, len(sections)), sections)
     values = x.astype(np.float32)
     if kind == "bfloat16":
         values.view(np.uint32)[:] &= 0xFFFF0000
     if kind == "special":
         places = source.random(values.shape) < 0.02
         values.view(np.uint32)[places] = source.choice(_SPECIAL, int(places.sum()))
-    return Case(
-        kind, values, Codec(2.0**-k, "planes", threads=1), scale, (SUM, MEAN)[int(source.integers(2))]
-    )
+    op = (SUM, MEAN)[int(source.integers(2))]
+    return Case(kind, values, Codec(2.0**-k, "planes", threads=1), scale, op, sections)
 
 
 def _all_reduce(t: Transport, x: Floats, op: Op, settings: Settings) -> Floats:
@@ -127,7 +132,7 @@ def ways(source: Generator, ranks: int) -> Iterator[Way]:
 
 def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0) -> Floats:
     """Return the sum that the ranks get, who hold the values in an ``order``; raise if they differ."""
-    settings = {"codec": case.codec, "scale": case.scale, **way.settings}
+    settings = {"codec": case.codec, "scale": case.scale, "sections": case.sections, **way.settings}
     nics = case.codec if way.settings["path"] == "nic" else None
     transports = loopback(len(order), nic_codec=nics, seed=seed)
     calls = [
@@ -188,10 +193,10 @@ def exact(
     """Sum random values in different ways and compare the bits; exit status 1 if some differ.
 
     Values are of all kinds: normal, from bfloat16, halfway between steps, large, subnormal, infinite and
-    NaNs; bounds 2**-1 to 2**-14; with scale "auto", fixed and none; sums and means. Ways: rings, groups,
-    aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw at
-    random; sizes of groups and sub-blocks; who holds which values; every path of the codec. The hash is that
-    of all sums. About two minutes, with --quick some seconds.
+    NaNs; bounds 2**-1 to 2**-14; with scale "auto", "tensor", fixed and none; sums and means. Ways: rings,
+    groups, aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw
+    at random; sizes of groups and sub-blocks; who holds which values; every path of the codec. The hash is
+    that of all sums. About two minutes, with --quick some seconds.
     """
     out = report.Report(seed, json_file, csv_file)
     digest = blake2b(digest_size=16)

@@ -61,7 +61,7 @@ class Training:
 
 def means(
     ranks: Annotated[
-        str, typer.Option(metavar="LIST", help="Numbers of simulated ranks; the most of them train, too.")
+        str, typer.Option(metavar="LIST", help="Numbers of simulated ranks; the largest also trains.")
     ] = "4,8,16,64",
     steps: Annotated[int, report.whole(1, 100_000, "Steps over which errors accumulate.")] = 40,
     training_steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 150,
@@ -83,7 +83,7 @@ def means(
     gradients of its exact training.
     """
     out = report.Report(seed, json_file, csv_file, plot)
-    numbers = _numbers(ranks)
+    numbers = report.numbers(ranks, 2, MOST_RANKS, "--ranks")
     coder = Codec(2.0**-bound, *chosen(codec, mode, PLANES), threads=1)
     require_digits()
     with new_progress(out.console) as progress, one_thread():
@@ -109,18 +109,6 @@ def means(
          "loss": row.losses[-1]} for row in trainings
     ]  # fmt: skip
     out.write(facts, rows, lambda path: draw(path, errors, trainings))
-
-
-def _numbers(text: str) -> list[int]:
-    """Return the numbers of ranks in a list, ascending; a usage error names the wrong one."""
-    found = set()
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        if not word.isdecimal() or not 2 <= int(word) <= MOST_RANKS:
-            raise typer.BadParameter(f"--ranks takes whole numbers of 2..{MOST_RANKS}, not {word!r}")
-        found.add(int(word))
-    if not found:
-        raise typer.BadParameter(f"--ranks takes one or more numbers, not {text!r}")
-    return sorted(found)
 
 
 def _together(ranks: int, work: Callable[[Transport], T]) -> T:

@@ -43,7 +43,7 @@ HIERARCHICAL, AGGREGATOR, UP, BOTH = (
 )  # fmt: skip
 MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES, HIERARCHICAL, AGGREGATOR, UP, BOTH)
 ETHERNET_HEADER = 14
-"""What the token buckets count beside IP packets."""
+"""The bytes that the token buckets count beside IP packets."""
 SAMPLE = 1 << 20
 """Values from which ratios are learned."""
 SMALL = 1024

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .... import wire
 from ....codec import Codec
-from ....collectives import BFloat16
+from ....collectives import BFloat16, Scale
 from ....collectives.building import RING_ALGORITHMS
 
 Arguments = dict[str, Any]
@@ -74,12 +74,11 @@ class Variant(NamedTuple):
         """True if the first rank has no values of its own."""
         return self.algorithm == _APART
 
-    def settings(self, bound: float) -> Arguments:
+    def settings(self, bound: float, scale: Scale = None) -> Arguments:
         """Return the arguments of the collective."""
         if self.arguments is None:
             raise ValueError("MPI's own collectives take none of this package's settings")
-        # Not scaled: errors are reported in bounds.
-        found: Arguments = {"algorithm": self.algorithm, "scale": None}
+        found: Arguments = {"algorithm": self.algorithm, "scale": scale}
         if self.algorithm not in RING_ALGORITHMS:
             found["legs"] = self.legs
         if self.sub_block is not None:
@@ -107,6 +106,10 @@ VARIANTS = {
     "paper's baseline raw": Variant(_raw, _aggregator_volume, False, _APART, "up"),
     "paper's baseline bounded": Variant(_bounded, _aggregator_volume, True, _APART, "up"),
 }
+
+
+HALVES = (RING_BF16, RING_BOUNDED, RING_PLANES)
+"""Those of arrays of bfloat16. The first sends them raw, and rounds each partial sum to bfloat16."""
 
 
 def _compressed(by: wire.Variant) -> Callable[[float], Arguments]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is compressed and summed: synthetic values of known spread, and gradients of a network in training."""
+"""The data of the benches: synthetic values of known spread, and gradients of a network in training."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ....codec import converted
 from ....commands.speed import Floats, synthetic
 from ....system import npy_file
 
@@ -89,7 +90,7 @@ def own(path: Path, count: int, workers: int) -> list[Floats]:
 
     There are as many as fit; after them the values repeat from the start.
     """
-    values = npy_file.load(path)
+    values = converted(npy_file.load(path, halves=True), patterns=True)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
     flat = np.resize(values.reshape(-1), count * workers)

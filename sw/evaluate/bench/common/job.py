@@ -22,7 +22,7 @@ from ....netns import Namespaces, NetworkError, mpi_popen
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
 _RANK = re.compile(r"\[rank\d+\]: *")
-"""What torch puts before each line of a rank's traceback; its launcher's own is a ``ChildFailedError``."""
+"""The mark before each line of a rank's traceback; its launcher's own is a ``ChildFailedError``."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _FAREWELL = 5.0
 """Seconds in which a launcher ends its processes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a rank of a bench starts, reports and ends.
+"""The start, the reports and the end of a bench's rank.
 
 It is called as ``python -m inceptionn.evaluate.bench.ROOM.NAME_rank PLAN [RANK]``.
 

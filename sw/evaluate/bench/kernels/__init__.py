@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What one process computes: the codec and the packing of weights, against memcpy and others."""
+"""Benches of one process: the codec and the packing of weights, against memcpy and others."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast, get_args
 
 import numpy as np
 import typer
@@ -29,7 +29,7 @@ from ....commands.console import (
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
-from ....system.options import regular
+from ....system.options import one_of, regular
 from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
@@ -100,7 +100,13 @@ def codec(
         ),
     ] = None,
     dtype: Annotated[
-        Dtype, typer.Option(help="Type of the values; of 16 bits, both codecs with one thread alone.")
+        str,
+        one_of(
+            get_args(Dtype),
+            "Type of the values: {}. Types of 16 bits have a shorter table: both "
+            "codecs, one thread, without other compressors.",
+            metavar="TYPE",
+        ),
     ] = "float32",
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
@@ -127,7 +133,7 @@ def codec(
     if dtype != "float32":
         if plot is not None or own is not None:
             raise typer.BadParameter("--plot and --with need float32 values", param_hint="--dtype")
-        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
+        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), cast(Dtype, dtype), bound, repeats)
         return
     taken = _chosen()
     count = size * 1_000_000 // 4

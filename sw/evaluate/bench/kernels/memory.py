@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How much memory a call takes at its peak, as Linux counts resident pages."""
+"""The memory that a call takes at its peak, as Linux counts resident pages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a rank computes in one all-reduce of ``inceptionn bench gradiveq``, part by part, without a network.
+"""A rank's computations in one all-reduce of ``inceptionn bench gradiveq``, one by one, without a network.
 
     python -m inceptionn.evaluate.bench.layers.gradiveq_parts '{"ratio": 8, "dimension": 99, "repeats": 15}'
 

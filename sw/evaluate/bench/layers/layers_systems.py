@@ -22,7 +22,7 @@ from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
 
 
 class Job(NamedTuple):
-    """What all systems share: learning rate, momentum, seed, and the number of steps.
+    """The settings that all systems share: learning rate, momentum, seed, and the number of steps.
 
     ``bound``: of the codec, where it is used; gradients are scaled to its range.
     """

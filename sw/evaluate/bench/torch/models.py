@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the bench trains: a perceptron, a convolutional network and a small transformer, with real data."""
+"""The models of the bench: a perceptron, a convolutional network, a small transformer, with real data."""
 
 from __future__ import annotations
 

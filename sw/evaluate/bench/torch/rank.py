@@ -40,11 +40,20 @@ def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch
 bf16_hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
 
-def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> DistributedDataParallel:
-    """Wrap the module in DDP with one of the systems.
+OPTIMIZERS: dict[str, Callable[[Any, Task], torch.optim.Optimizer]] = {
+    "sgd": lambda parameters, task: torch.optim.SGD(parameters, lr=task.rate, momentum=0.9),
+    "adam": lambda parameters, task: torch.optim.Adam(parameters, lr=0.002),
+}
+
+
+def wrapped(
+    module: torch.nn.Module, system: str, bound: float, start: int
+) -> tuple[DistributedDataParallel, CompressState | None]:
+    """Wrap the module in DDP with one of the systems; return the state of `compress_hook`, too.
 
     ``start``: PowerSGD's first compressed step.
     """
+    own = None
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
         compressed(group, Codec(bound, "planes"))
@@ -58,19 +67,20 @@ def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> D
     elif system == "powersgd":
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
-    elif system in ("hook", "feedback", "bounded"):
+    elif system in ("hook", "feedback", "tensor", "bounded"):
         codec = Codec(bound, "paper" if system == "bounded" else "planes")
-        own = CompressState(codec=codec, error_feedback=system == "feedback")
+        scale: Any = "tensor" if system == "tensor" else "auto"
+        own = CompressState(codec=codec, scale=scale, error_feedback=system == "feedback")
         ddp.register_comm_hook(own, compress_hook)
-    return ddp
+    return ddp, own
 
 
-def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None]:
+def stepper(ddp: DistributedDataParallel, trained: Task, optimizer: str) -> Callable[[int], None]:
     """Return a function that runs one step of the training.
 
     It shows every second that it goes on.
     """
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=trained.rate, momentum=0.9)
+    steps = OPTIMIZERS[optimizer](ddp.parameters(), trained)
     said = time.monotonic()
 
     def run(step: int) -> None:
@@ -78,9 +88,9 @@ def stepper(ddp: DistributedDataParallel, trained: Task) -> Callable[[int], None
         if dist.get_rank() == 0 and time.monotonic() - said > 1:
             said = time.monotonic()
             print(".", flush=True)
-        optimizer.zero_grad()
+        steps.zero_grad()
         trained.loss(ddp, trained.batch(step)).backward()
-        optimizer.step()
+        steps.step()
 
     return run
 
@@ -93,8 +103,8 @@ def task_of(case: dict[str, Any]) -> Task:
 def timed(case: dict[str, Any]) -> dict[str, Any]:
     """Measure seconds of each step, with communication and without (``no_sync``), in turn."""
     trained = task_of(case)
-    ddp = wrapped(trained.model, case["system"], case["bound"], 2)
-    run = stepper(ddp, trained)
+    ddp, _ = wrapped(trained.model, case["system"], case["bound"], 2)
+    run = stepper(ddp, trained, case["optimizer"])
     seconds: dict[str, list[float]] = {"step": [], "computation": []}
     sent = 0
     for step in range(WARM_UP + case["steps"]):
@@ -127,8 +137,8 @@ def bytes_sent() -> int:
 def accuracy(case: dict[str, Any]) -> dict[str, Any]:
     """Train to the end; return the result, and whether all ranks have the same bits."""
     trained = task_of(case)
-    ddp = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
-    run = stepper(ddp, trained)
+    ddp, state = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
+    run = stepper(ddp, trained, case["optimizer"])
     for step in range(case["steps"]):
         run(step)
     with torch.no_grad():
@@ -138,7 +148,8 @@ def accuracy(case: dict[str, Any]) -> dict[str, Any]:
     same = torch.tensor(int(torch.equal(first, weights)))
     dist.all_reduce(same, op=dist.ReduceOp.MIN)
     score = trained.score(trained.model)
-    return {**case, "score": score, "final": trained.final, "same_bits": bool(same)}
+    ratio = None if state is None else state.statistics().ratio
+    return {**case, "score": score, "final": trained.final, "ratio": ratio, "same_bits": bool(same)}
 
 
 def overhead(case: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ``inceptionn bench torch`` prints: tables of its lines, and their targets."""
+"""The tables of ``inceptionn bench torch``, and their targets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ....netns import rate_text
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",
-    "hook": "compress_hook", "feedback": "the same, error feedback", "bounded": "the same, paper's codec",
-    "backend": "compressed group",
+    "hook": "compress_hook", "feedback": "the same, error feedback", "tensor": "the same, tensors scaled",
+    "bounded": "the same, paper's codec", "backend": "compressed group",
 }  # fmt: skip
-OURS = ("hook", "feedback", "bounded", "backend")
+OURS = ("hook", "feedback", "tensor", "bounded", "backend")
 THEIRS = ("fp16", "bf16", "powersgd")
 POINTS, PERCENT, LESS = 0.5, 1.0, 3.0
 """Asked: points of accuracy below plain DDP, percent of its loss above, times less communication."""
@@ -95,8 +95,8 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
 
 
 def accuracy_table(lines: Lines, steps: int) -> Table:
-    """Tabulate results of the training runs over all seeds: mean, extremes, and gap to plain DDP."""
-    columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "same bits", "seeds")
+    """Tabulate results of the training runs over all seeds: mean, extremes, gap to plain DDP, ratio."""
+    columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "ratio", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
     found = _trained(lines)
     for (model, system), several in found.items():
@@ -107,7 +107,9 @@ def accuracy_table(lines: Lines, steps: int) -> Table:
         far = f"{mean(less):+.2f} {unit}" if less and system != "plain" else "-"
         same = "yes" if all(line["same_bits"] for line in several) else "no"
         numbers = [text.format(value) for value in (mean(scores), min(scores), max(scores))]
-        table.add_row(SYSTEMS[system], model, *numbers, far, same, str(len(scores)))
+        ratios = [line["ratio"] for line in several if line.get("ratio")]
+        ratio = f"{mean(ratios):.2f}" if ratios else "-"
+        table.add_row(SYSTEMS[system], model, *numbers, far, ratio, same, str(len(scores)))
     return table
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -51,6 +51,7 @@ def torch(
     bound: report.Bound = 10,
     seed: Annotated[int, report.whole(0, 2**32 - 1, "Of the first weights and the batches.")] = 0,
     seeds: Annotated[int, report.whole(1, 100, "Trainings for accuracy, each with the next seed.")] = 3,
+    optimizer: Annotated[Literal["sgd", "adam"], typer.Option(help="SGD has momentum.")] = "sgd",
     only: Annotated[str, typer.Option(metavar="LIST", help=", ".join(PARTS))] = ",".join(PARTS),
     quick: Annotated[bool, report.quick(rates="1g", models="mlp", steps=4, trained=60, seeds=1)] = False,
     json_file: JsonFile = None,
@@ -74,7 +75,7 @@ def torch(
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
     out.show_conditions()
-    common = {"bound": 2.0**-bound, "seed": seed}
+    common = {"bound": 2.0**-bound, "seed": seed, "optimizer": optimizer}
     cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
     runs: list[tuple[float | None, list[dict[str, Any]]]] = []
     if "time" in chosen:

@@ -13,7 +13,7 @@ from ....wire import VARIANTS
 from ...training import Floats
 
 Lossy = Callable[[Floats], Floats]
-"""What the receiver of an array sees."""
+"""An array as its receiver sees it."""
 
 
 def codecs(k: int) -> dict[str, Codec]:

@@ -24,7 +24,7 @@ RATE = 0.02
 _MEAN = 3
 """Epochs over which accuracy is averaged: 360 samples make 0.28 points each."""
 STAGES = ("early", "middle", "final")
-"""Where gradients are kept: after a tenth, half and all of the steps."""
+"""The shares of the steps after which gradients are kept."""
 DATA = "HDC: MLP 64-500-500-500-500-10 on scikit-learn's digits (1437 + 360 samples), in place of MNIST"
 
 

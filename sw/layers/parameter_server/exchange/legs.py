@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ....codec import MAX_SCALE, Codec, scale_exponent
 from ....collectives import Path, Scale, StreamCodec
-from ....collectives.building import LostEnergy, check_scale, choose_path, codec_text
+from ....collectives.building import LostEnergy, Scaling, check_scale, choose_path, codec_text
 from ....transport import Transport
 from ...parameters import Floats
 
@@ -49,10 +49,12 @@ class Leg(ABC):
     """Turns the values of several partitions into one message, and back.
 
     ``tagged`` means that the message holds only fp32 values and uses connections that NICs compress.
+    ``exact`` means that sums of what arrives do not depend on their order.
     """
 
     name: str
     tagged = False
+    exact = False
     meta_bytes = 0
     """Most bytes of `encode`'s first result, counted once per partition and once more."""
 
@@ -117,11 +119,14 @@ class _Scaled:
     """Multiplies by a power of two before the codec, and divides after it. This moves the error bound.
 
     "auto" brings the largest magnitude of a message into [0.5, 1). Each message can have its own scale, since
-    the server restores every worker's values before it adds them.
+    the server restores every worker's values before it adds them. ``summing`` is the codec to use, for sums
+    that do not depend on the workers' order: see `OwnScale`.
     """
 
     def __init__(self, codec: StreamCodec, scale: Scale) -> None:
         self.codec, self.scale = codec, check_scale(scale)
+        self.exact = isinstance(codec, Codec) and codec.sums_exactly
+        self.summing: StreamCodec = codec.summing() if isinstance(codec, Codec) else codec
         self._look = LostEnergy()
 
     def up(self, values: Floats) -> int:
@@ -129,7 +134,8 @@ class _Scaled:
             exponent = scale_exponent(values, self.codec.codec) if isinstance(self.codec, Codec) else 0
         else:
             exponent = self.scale or 0
-        self._look("the push of gradients", self.codec, values, exponent, auto=self.scale == "auto")
+        scaling, auto = Scaling((exponent,)), self.scale == "auto"
+        self._look("the push of gradients", self.codec, values, scaling, auto=auto)
         if exponent:
             values *= np.float32(2.0**exponent)
         return exponent
@@ -150,33 +156,40 @@ class CodecLeg(Leg):
     meta_bytes = 2
 
     def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
-        self.codec, self._scaled = codec, _Scaled(codec, scale)
+        self._scaled = _Scaled(codec, scale)
+        self.exact = self._scaled.exact
         self.name = f"{codec_text(codec)}, scale {scale}"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
         exponent = self._scaled.up(values)
-        stream = np.frombuffer(self.codec.compress(values), np.uint8)
+        stream = np.frombuffer(self._scaled.summing.compress(values), np.uint8)
         return exponent.to_bytes(2, "little", signed=True), stream
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        values = self.codec.decompress(data, sum(count for _, count in parts))
+        values = self._scaled.summing.decompress(data, sum(count for _, count in parts))
         return split(self._scaled.down(values, meta), parts)
 
 
 class TaggedLeg(Leg):
-    """fp32 values on marked connections, which the hosts' NICs compress and restore with ``codec``."""
+    """fp32 values on marked connections, which the hosts' NICs compress and restore with ``codec``.
+
+    If their sums are exact, they are lossy before they are sent: a NIC may send some of them raw.
+    """
 
     tagged = True
     meta_bytes = 2
 
     def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
         self._scaled = _Scaled(codec, scale)
+        self.exact = self._scaled.exact
         self.name = f"NIC, scale {scale}"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
         exponent = self._scaled.up(values)
+        if self.exact:
+            self._scaled.summing.lossy(values, values)
         return exponent.to_bytes(2, "little", signed=True), values.view(np.uint8)
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:

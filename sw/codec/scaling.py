@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The powers of two by which the sections of some lanes are multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import index
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..system.text import brief
+
+Lanes = NDArray[np.float32]
+
+MOST_SECTIONS = 4096
+"""Sections of an array. Ranks exchange a number of up to five characters for each."""
+
+
+def check_sections(
+    scale: object, sections: Sequence[int] | None, count: int | None = None
+) -> list[int] | None:
+    """Return the lengths of an array's sections as a list; None where the scale is not "tensor".
+
+    Raises ``TypeError`` or ``ValueError`` for others, or if their sum is not ``count``, where that is given.
+    """
+    if sections is None:
+        if scale == "tensor":
+            raise ValueError("scale 'tensor' needs sections, the lengths of the tensors in the array")
+        return None
+    if scale != "tensor":
+        raise ValueError(f"sections are for scale 'tensor', not {scale!r}")
+    if not isinstance(sections, Sequence | np.ndarray):
+        raise TypeError(f"sections must be a sequence of whole numbers, not {brief(sections)}")
+    if len(sections) > MOST_SECTIONS:
+        raise ValueError(
+            f"sections must be {MOST_SECTIONS} at most, not {len(sections)}: join small neighbours"
+        )
+    if any(isinstance(length, bool) or not hasattr(length, "__index__") for length in sections):
+        raise TypeError(f"sections must be whole numbers, not {brief(sections)}")
+    if any(length < 0 for length in sections):
+        raise ValueError(f"sections must be 0 or more values each, not {brief(sections)}")
+    lengths = [index(length) for length in sections]
+    if count is not None and sum(lengths) != count:
+        raise ValueError(f"the sections have {sum(lengths)} values, the array has {count}")
+    return lengths
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Exponents of powers of two; that of section *i* holds for the lanes from ``starts[i]`` to the next.
+
+    The default does not scale. Multiplying is exact, but for subnormal results.
+    """
+
+    exponents: tuple[int, ...] = (0,)
+    starts: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(cls, exponents: Sequence[int], lengths: Sequence[int]) -> Scaling:
+        """Make the scaling of consecutive sections. Neighbours of one exponent become one section."""
+        kept: list[tuple[int, int]] = []
+        start = 0
+        for exponent, length in zip(exponents, lengths, strict=True):
+            if length and (not kept or kept[-1][0] != exponent):
+                kept.append((exponent, start))
+            start += length
+        found, starts = zip(*kept, strict=True) if kept else ((0,), (0,))
+        return cls(found, starts)
+
+    @property
+    def common(self) -> int | None:
+        """The exponent of all lanes. None if there are several."""
+        return self.exponents[0] if len(self.exponents) == 1 else None
+
+    def pieces(self, count: int, start: int = 0) -> Iterator[tuple[slice, int]]:
+        """Yield the parts of ``count`` lanes, of which the first is lane ``start``, and their exponents."""
+        stop = start + count
+        for exponent, first, end in zip(self.exponents, self.starts, (*self.starts[1:], stop), strict=True):
+            if first < stop and start < end:
+                yield slice(max(first, start) - start, min(end, stop) - start), exponent
+
+    def multiply(self, lanes: Lanes, out: Lanes) -> None:
+        """Scale lanes into ``out``, which may be ``lanes``."""
+        with np.errstate(invalid="ignore"):  # signalling NaNs are no news
+            for where, exponent in self.pieces(lanes.size):
+                np.multiply(lanes[where], np.float32(2.0**exponent), out=out[where])
+
+    def divide(self, lanes: Lanes, start: int = 0) -> None:
+        """Undo it in place, in lanes of which the first is lane ``start``. Too large ones become infinite."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            for where, exponent in self.pieces(lanes.size, start):
+                if exponent:
+                    np.multiply(lanes[where], np.float32(2.0**-exponent), out=lanes[where])
+
+    def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the exponents of some lanes, in the shape of ``places``."""
+        return np.array(self.exponents)[np.searchsorted(self.starts, places, side="right") - 1]

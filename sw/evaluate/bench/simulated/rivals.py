@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Other lossy compressors of gradients, in NumPy: what arrives, and how many bytes carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ....collectives.building import from_bfloat16, to_bfloat16
+from ...training import Floats, Parameters
+from .training import Compressor
+
+Coded = tuple[Floats, float]
+"""The values that arrive, and the bytes of one rank."""
+
+
+def bfloat16(values: Floats) -> Coded:
+    """Round to the nearest bfloat16."""
+    return from_bfloat16(to_bfloat16(values)), 2 * values.size
+
+
+def integers(values: Floats, bits: int, block: int | None, scale_bytes: int) -> Coded:
+    """Round to signed integers, with a scale by block: its largest magnitude over the largest integer.
+
+    ``block`` None is the whole array.
+    """
+    blocks = _blocks(values, block or values.size)
+    levels = np.float32(2 ** (bits - 1) - 1)
+    scales = np.abs(blocks).max(axis=1, keepdims=True) / levels
+    scales[scales == 0] = 1
+    kept = np.rint(blocks / scales) * scales
+    return kept.reshape(-1)[: values.size], values.size * bits / 8 + len(blocks) * scale_bytes
+
+
+def six_sigma(values: Floats) -> Coded:
+    """Round to 256 uniform bins over six standard deviations to each side; a codebook holds the bins' means.
+
+    That of decentralised training over the internet (hivemind's uniform 8-bit quantisation).
+    """
+    width = 12 * values.std() / 256 or np.float32(1)
+    bins = np.clip(np.rint((values - values.mean()) / width) + 128, 0, 255).astype(np.intp)
+    counts, sums = (np.bincount(bins, weights, 256) for weights in (None, values))
+    book = (sums / np.maximum(counts, 1)).astype(np.float32)
+    return book[bins], values.size + 4 * len(book)
+
+
+def e4m3(values: Floats) -> Floats:
+    """Round to the nearest 8-bit float with 4 bits of exponent, at most 448 (Micikevicius et al., 2022)."""
+    exponents = np.maximum(np.frexp(values)[1] - 1, -6)
+    steps = np.ldexp(np.float32(1), exponents - 3)
+    rounded: Floats = np.clip(np.rint(values / steps) * steps, -448, 448)
+    return rounded
+
+
+def fp8(values: Floats, sizes: Sequence[int]) -> Coded:
+    """Round to E4M3, with a scale for each tensor, which brings its largest magnitude to 448."""
+    parts = np.split(values, np.cumsum(sizes)[:-1])
+    scales = [np.float32(np.abs(part).max() / 448 or 1) for part in parts]
+    kept = [e4m3(part / scale) * scale for part, scale in zip(parts, scales, strict=True)]
+    return np.concatenate(kept), values.size + 4 * len(sizes)
+
+
+def mxfp8(values: Floats) -> Coded:
+    """Round to MXFP8: blocks of 32 in E4M3 share a power of two (OCP Microscaling Formats 1.0, 6.3)."""
+    blocks = _blocks(values, 32)
+    exponents = np.frexp(np.abs(blocks).max(axis=1, keepdims=True))[1] - 1 - 8
+    scales = np.ldexp(np.float32(1), np.maximum(exponents, -126))
+    return (e4m3(blocks / scales) * scales).reshape(-1)[: values.size], values.size + len(blocks)
+
+
+def top_k(values: Floats, share: float) -> Coded:
+    """Keep the largest magnitudes, each with a number of 4 bytes."""
+    count = max(1, round(share * values.size))
+    chosen = np.argpartition(np.abs(values), -count)[-count:]
+    kept = np.zeros_like(values)
+    kept[chosen] = values[chosen]
+    return kept, 8 * count
+
+
+class Each:
+    """A codec that each rank applies to its own gradient."""
+
+    def __init__(self, code: Callable[[Floats], Coded]) -> None:
+        self._code, self._bytes = code, 0.0
+
+    def __call__(self, wanted: Floats) -> Floats:
+        """Return what arrives of float32[ranks, values]."""
+        coded = [self._code(row) for row in wanted]
+        self._bytes = float(np.mean([size for _, size in coded]))
+        return np.stack([kept for kept, _ in coded])
+
+    def sent(self, kept: Floats) -> float:
+        """Return the bytes of one rank's gradient."""
+        return self._bytes
+
+
+class PowerSGD:
+    """Matrices as products of two factors, summed over the ranks (Vogels et al., NeurIPS 2019, algorithm 1).
+
+    A tensor is a matrix of its first dimension by the others. Vectors, and matrices whose factors are no
+    smaller, are sent as they are. The second factor is kept as the next step's start.
+    """
+
+    def __init__(self, rank: int, shapes: Parameters) -> None:
+        self._shapes = [values.shape for values in shapes.values()]
+        self._sizes = [values.size for values in shapes.values()]
+        self._rank = rank
+        random = np.random.default_rng(0)
+        self._factors = {
+            place: random.normal(size=(size // shape[0], rank)).astype(np.float32)
+            for place, (shape, size) in enumerate(zip(self._shapes, self._sizes, strict=True))
+            if len(shape) > 1 and self._factored(shape[0], size // shape[0]) < size
+        }
+
+    def _factored(self, rows: int, columns: int) -> int:
+        return self._rank * (rows + columns)
+
+    def __call__(self, wanted: Floats) -> Floats:
+        """Return what arrives of float32[ranks, values]."""
+        parts = np.split(wanted, np.cumsum(self._sizes)[:-1], axis=1)
+        for place, start in self._factors.items():
+            matrices = parts[place].reshape(len(wanted), self._shapes[place][0], -1)
+            left = np.linalg.qr((matrices @ start).mean(axis=0))[0]
+            right = matrices.swapaxes(1, 2) @ left
+            self._factors[place] = right.mean(axis=0)
+            parts[place] = (left @ right.swapaxes(1, 2)).reshape(len(wanted), -1)
+        return np.concatenate(parts, axis=1)
+
+    def sent(self, kept: Floats) -> float:
+        """Return the bytes of one rank's factors and vectors."""
+        return 4.0 * sum(
+            self._factored(shape[0], size // shape[0]) if place in self._factors else size
+            for place, (shape, size) in enumerate(zip(self._shapes, self._sizes, strict=True))
+        )
+
+
+class Rival(NamedTuple):
+    """A compressor: its name in the tables, and how it is made for tensors of these shapes."""
+
+    name: str
+    prepare: Callable[[Parameters], Compressor]
+
+
+def _each(name: str, code: Callable[[Floats], Coded]) -> Rival:
+    return Rival(name, lambda shapes: Each(code))
+
+
+RIVALS = (
+    _each("bf16", bfloat16),
+    Rival("fp8, scale per tensor", lambda p: Each(partial(fp8, sizes=[v.size for v in p.values()]))),
+    _each("MXFP8", mxfp8),
+    _each("int8, one scale", partial(integers, bits=8, block=None, scale_bytes=4)),
+    _each("int8, blocks of 128", partial(integers, bits=8, block=128, scale_bytes=4)),
+    _each("int8, six-sigma codebook", six_sigma),
+    _each("int4, blocks of 32", partial(integers, bits=4, block=32, scale_bytes=2)),
+    Rival("PowerSGD, rank 2", partial(PowerSGD, 2)),
+    _each("top-k, 10 %", partial(top_k, share=0.1)),
+    _each("top-k, 1 %", partial(top_k, share=0.01)),
+)
+
+
+def _blocks(values: Floats, size: int) -> Floats:
+    """Return float32[blocks, size], the last one filled with zeros."""
+    return np.pad(values, (0, -values.size % size)).reshape(-1, size)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench feedback``: the simulated ranks against real all-reduces, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec, cli
+from inceptionn.collectives import SUM, ErrorFeedback, allreduce_comp, statistics
+from inceptionn.evaluate.bench.simulated import feedback as bench
+from inceptionn.evaluate.bench.simulated.planes import AUTO, TENSOR, Ours
+from inceptionn.evaluate.bench.simulated.training import Adam, Momentum, Workers, train
+from inceptionn.transport import Transport, loopback
+
+pytest.importorskip("sklearn")
+CODEC = Codec(2**-6, "planes", threads=1)
+
+
+@pytest.mark.parametrize(("ranks", "scale"), [(4, AUTO), (3, AUTO), (4, TENSOR)])
+def test_simulated_sums_are_those_of_the_ring(ranks: int, scale: Any) -> None:
+    """Bit for bit, with error feedback over three steps; bytes but for blocks' last groups and plans."""
+    workers = Workers("mlp", ranks, seed=1)
+    weights = np.concatenate([values.ravel() for values in workers.shapes.values()])
+    gradients = [workers.gradients(weights, step) for step in range(3)]
+    ours = Ours(CODEC, scale, workers.shapes)
+    sections = [values.size for values in workers.shapes.values()] if scale == TENSOR else None
+    residuals = np.zeros_like(gradients[0])
+    expected, sent = [], []
+    for gradient in gradients:
+        kept = ours(gradient + residuals)
+        residuals = gradient + residuals - kept
+        expected.append(kept.sum(axis=0))
+        sent.append(ours.sent(kept))
+
+    def rank(transport: Transport) -> tuple[list[bytes], list[float]]:
+        memory, found, sizes = ErrorFeedback(CODEC), [], []
+        for gradient in gradients:
+            total = np.empty_like(weights)
+            before = statistics(transport)
+            allreduce_comp(
+                transport, gradient[transport.rank], total, SUM, codec=CODEC, path="software",
+                scale=scale, sections=sections, feedback=(memory, ""),
+            )  # fmt: skip
+            found.append(total.tobytes())
+            sizes.append(float(statistics(transport).since(before).bytes_sent))
+        transport.close()
+        return found, sizes
+
+    with ThreadPoolExecutor(ranks) as pool:
+        results = list(pool.map(rank, loopback(ranks)))
+    for found, _ in results:
+        assert found == [each.tobytes() for each in expected]
+    assert np.mean([sizes for _, sizes in results], axis=0) == pytest.approx(sent, rel=0.1)
+
+
+def test_a_scale_per_tensor_is_that_of_each_tensor_alone() -> None:
+    shapes = {"large": np.zeros(40, np.float32), "small": np.zeros((3, 8), np.float32)}
+    values = np.random.default_rng(2).normal(size=(4, 64)).astype(np.float32)
+    values[:, 40:] *= np.float32(2**-9)
+    kept = Ours(CODEC, TENSOR, shapes)(values)
+    for key, part in (("large", slice(40)), ("small", slice(40, 64))):
+        alone = Ours(CODEC, AUTO, {key: shapes[key]})(values[:, part])
+        assert np.array_equal(kept[:, part], alone)
+    assert not Ours(CODEC, AUTO, shapes)(values)[:, 40:].any()  # one scale for both: all is lost
+
+
+def test_optimizers_by_hand() -> None:
+    momentum, adam = Momentum(1), Adam(1)
+    gradient = np.array([2], np.float32)
+    assert [float(momentum(gradient)[0]) for _ in range(2)] == pytest.approx([0.1, 0.05 * (1.8 + 2)])
+    assert float(adam(gradient)[0]) == pytest.approx(0.002)  # the first step has the length of the rate
+    assert float(adam(-gradient)[0]) == pytest.approx(0.002 * (0.9 * 0.2 - 0.2) / (1 - 0.81) / 2, rel=1e-4)
+
+
+def test_ranks_share_the_same_samples() -> None:
+    alone = train(Workers("cnn", 2, seed=0), "sgd", 5)
+    assert train(Workers("cnn", 8, seed=0), "sgd", 5).loss == pytest.approx(alone.loss, rel=1e-4)
+
+
+def test_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("COLUMNS", "160")
+    found, rows, plot = tmp_path / "f.json", tmp_path / "f.csv", tmp_path / "f.svg"
+    arguments = [
+        "--models",
+        "mlp",
+        "--optimizers",
+        "sgd",
+        "--ranks",
+        "16",
+        "--bounds",
+        "7,9",
+        "--steps",
+        "30",
+    ]
+    outputs = ["--json", str(found), "--csv", str(rows), "--plot", str(plot)]
+    assert cli.main(["bench", "feedback", *arguments, *outputs]) == 0
+    shown = capsys.readouterr().out
+    assert "Ratio of the test losses at equal bytes" in shown
+    runs = [bench.Run(**run) for run in json.loads(found.read_text())["runs"]]
+    assert len(runs) == 9 == len(list(csv.DictReader(rows.read_text().splitlines())))
+    losses = {(run.k, run.scale, run.feedback): run.loss for run in runs}
+    raw = losses[None, None, False]
+    assert losses[7, AUTO, False] > 1.1 * raw  # 16 ranks share 2^-7: most values are lost
+    assert losses[7, AUTO, True] == pytest.approx(raw, rel=0.1)
+    assert losses[9, TENSOR, True] == pytest.approx(raw, rel=0.02)
+    sent = {(run.k, run.scale, run.feedback): run.sent for run in runs}
+    assert sent[7, AUTO, False] < sent[9, AUTO, False] < sent[None, None, False]
+    assert plot.stat().st_size > 1000
+
+
+def test_losses_at_equal_bytes_by_hand() -> None:
+    """Twice the loss at the same bytes, on the part that both curves have."""
+    assert bench._ratio([(0, 1), (2, 0)], [(1, 0.5 - np.log(2)), (4, -1 - np.log(2))]) == pytest.approx(2)
+    assert bench._ratio([(0, 1), (1, 0)], [(2, 1), (3, 0)]) is None
+
+
+@pytest.mark.parametrize("arguments", [["--ranks", "1,4"], ["--bounds", "15"], ["--bounds", ""]])
+def test_wrong_numbers_are_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "feedback", *arguments]) == 2
+    assert f"{arguments[0]} takes" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""With planes, sums of the layers have the same bits whichever rank has which gradient."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inceptionn import Codec
+from inceptionn.evaluate.training import Floats, RowSparse
+from inceptionn.layers.a2dtwp import WeightAggregator
+from inceptionn.layers.gradiveq import GradiVeQ
+from inceptionn.layers.parallax import ParallaxConfig, get_runner
+from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
+from inceptionn.transport import Transport
+
+Group = Callable[..., list[Any]]
+RANKS, ROWS, PERMUTATIONS = 4, 30, 8
+PLANES = Codec(2**-10, "planes")
+ROWS_OF = [np.sort(np.random.default_rng(rank).choice(ROWS, 20, replace=False)) for rank in range(RANKS)]
+
+
+def gradients(worker: int) -> dict[str, Floats]:
+    """Of different magnitudes, so that the scales of messages differ."""
+    random = np.random.default_rng(worker)
+    shapes = {"conv": (4, 4, 3, 3), "w": (ROWS, 16), "b": (16,)}
+    return {
+        key: (random.standard_t(3, size=shape) * 3.0 ** -worker).astype(np.float32)
+        for key, shape in shapes.items()
+    }  # fmt: skip
+
+
+START = {key: np.zeros_like(values) for key, values in gradients(0).items()}
+
+
+def by_server(t: Transport, own: dict[str, Floats], worker: int, **settings: Any) -> Any:
+    with ParameterServer(t, START, MomentumSGD(1.0), **settings) as group:
+        for _ in range(2):
+            group.worker.push(own)
+            found = group.worker.pull()
+    return found
+
+
+def by_aggregator(t: Transport, own: dict[str, Floats], worker: int, **settings: Any) -> Any:
+    aggregator = WeightAggregator(t, START, MomentumSGD(1.0), **settings)
+    return [aggregator.step(own) for _ in range(2)][-1]
+
+
+def by_gradiveq(t: Transport, own: dict[str, Floats], worker: int, codec: Codec | None) -> Any:
+    """Keys that are no convolutions, in every phase."""
+    exchange = GradiVeQ(t, START, warm_up=2, rest_codec=codec)
+    found = [exchange.all_reduce(own) for _ in range(2)][-1]
+    return {key: found[key] for key in ("w", "b")}
+
+
+def by_compressors(t: Transport, own: dict[str, Floats], worker: int, codec: Codec | None) -> Any:
+    """Sums of compressed slices. All ranks sample the same gradients, so their compressors are alike."""
+    exchange = GradiVeQ(t, START, warm_up=0, sampling=3, compressed=2, sampling_bits=None, codec=codec)
+    for step in range(3):
+        exchange.all_reduce({key: value * np.float32(step + 1) for key, value in gradients(0).items()})
+    return {"conv": exchange.all_reduce(own)["conv"]}
+
+
+class Table:
+    """A model of one sparse variable; each worker uses rows of its own."""
+
+    def __init__(self, own: dict[str, Floats], worker: int) -> None:
+        self.gradient, self.used = own["w"], ROWS_OF[worker]
+
+    def initial(self, seed: int = 0) -> Any:
+        return {"w": np.zeros((ROWS, 16), np.float32)}
+
+    def rows(self, batch: Any) -> Any:
+        return {"w": self.used}
+
+    def loss_and_gradients(self, parameters: Any, batch: Any) -> Any:
+        return 0.0, {"w": RowSparse(self.used, self.gradient[self.used], self.gradient.shape)}
+
+
+def by_parallax(t: Transport, own: dict[str, Floats], worker: int, machines: str, **settings: Any) -> Any:
+    """``machines`` has the name of each worker's."""
+    config = ParallaxConfig(path="off" if settings["codec"] is None else "software", **settings)
+    runner = get_runner(Table(own, worker), t, lambda: MomentumSGD(1.0), config, machine=machines[worker])
+    for step in range(2):
+        runner.run(step)
+    return runner.gathered()
+
+
+SYSTEMS: dict[str, Any] = {
+    "parameter server": by_server,
+    "aggregator": by_aggregator,
+    "GradiVeQ, other keys": by_gradiveq,
+    "GradiVeQ, compressed": by_compressors,
+    "Parallax, servers": partial(by_parallax, machines="abcd", strategy="parameter_server"),
+    "Parallax, two machines": partial(by_parallax, machines="aaab", strategy="parameter_server"),
+    "Parallax, all-gather": partial(by_parallax, machines="abcd", strategy="all_gather"),
+}
+
+
+def hashes(threads: Group, system: Any, codec: Codec | None) -> set[str]:
+    """Return the hashes of all ranks' results over random permutations of the ranks."""
+    found = set()
+    for seed in range(PERMUTATIONS):
+        order = np.random.default_rng(seed).permutation(RANKS)
+
+        def run(t: Transport, order: Any = order) -> str:
+            worker = int(order[t.rank])
+            result = system(t, gradients(worker), worker, codec=codec)
+            return hashlib.sha256(b"".join(result[key].tobytes() for key in sorted(result))).hexdigest()
+
+        found |= set(threads(RANKS, run, timeout=30))
+    return found
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_one_hash_over_permutations_of_the_ranks(threads: Group, name: str) -> None:
+    assert len(hashes(threads, SYSTEMS[name], PLANES)) == 1
+    assert len(hashes(threads, SYSTEMS[name], None)) > 1  # raw sums depend on the order: the test can fail
