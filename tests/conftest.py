@@ -138,6 +138,12 @@ def port() -> int:
     return free_port()
 
 
+@pytest.fixture(scope="session")
+def new_port() -> Callable[[], int]:
+    """The same for a fixture of the whole session, at each call."""
+    return free_port
+
+
 @pytest.fixture
 def tcp() -> Outcomes:
     """``tcp(size, function, **arguments of connect)``: what each rank returned or raised."""

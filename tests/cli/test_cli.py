@@ -41,6 +41,13 @@ def test_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) 
     assert "--help" in out
 
 
+def test_help_shows_the_type_of_one_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["timing", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "components" in out
+    assert "list[" not in out
+
+
 def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     assert "Usage: inceptionn" in capsys.readouterr().out
@@ -50,6 +57,9 @@ def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "text"),
     [
         (["transmogrify"], "No such command 'transmogrify'"),
+        (["inspct"], "No such command 'inspct' (did you mean 'inspect'?)"),
+        (["cluster", "run", "--codec", "plane", "--", "true"], "not 'plane' (did you mean 'planes'?)"),
+        (["bench", "codec", "--dtype", "bf16"], "not 'bf16' (did you mean 'bfloat16'?)"),
         (["--frobnicate"], "No such option: --frobnicate"),
         (["generate"], "Missing option '--board'"),
         (["generate", "--board", "x", "--out", "y"], "of corundum, generic, netfpga-sume, vc709, not 'x'"),

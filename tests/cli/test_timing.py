@@ -16,6 +16,7 @@ from inceptionn import cli
 from inceptionn.boards.measure import ecp5_netlist, timing
 from inceptionn.boards.measure.ecp5_netlist import LEAST_BUFFERED, buffer_resets, pack_output_registers
 from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, route, synthesize
+from inceptionn.hdl.engine.shape import EngineShape
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 
@@ -141,12 +142,12 @@ def test_names() -> None:
 
 
 def test_names_of_other_sizes() -> None:
-    sizes = {"codec": "planes", "lanes": 16, "engines": 4}
-    name, factory = timing.resolve("nic", **sizes)
+    shape = EngineShape.of(16, "planes")
+    name, factory = timing.resolve("nic", shape, 4)
     nic = factory()
     assert name == "planes_nic_4x16"
-    assert (nic.engines, nic.lanes, nic.codec.name) == (4, 16, "planes")
-    assert timing.resolve("decompressor", **sizes)[0] == "planes_decompressor_1x16"
+    assert (nic.engines, nic.shape) == (4, shape)
+    assert timing.resolve("decompressor", shape, 4)[0] == "planes_decompressor_1x16"
     assert timing.resolve("decompressor", engines=4)[0] == "decompressor"
 
 
