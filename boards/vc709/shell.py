@@ -81,7 +81,7 @@ class Vc709Shell(wiring.Component):
             stopped: Any = 0
             if self.engine_clock:
                 clock_domain(m, f"engine{n}", self.engine_clk, both | ~self.engine_aresetn)
-                stopped = reset_seen(m, f"stopped{n}", ResetSignal(f"engine{n}"), f"user{n}")
+                stopped = reset_seen(m, f"stopped{n}", ResetSignal(f"engine{n}"), f"user{n}", f"engine{n}")
             engine = EnginePair(f"engine{n}" if self.engine_clock else f"user{n}")
             m.submodules[f"engines{n}"] = engine
             engines.append(engine)

@@ -15,13 +15,20 @@ from ..parts.axi import AXIStream
 from .async_queue import AsyncQueue
 
 
-def reset_seen(m: Module, name: str, reset: Any, domain: str) -> Signal:
+def reset_seen(m: Module, name: str, reset: Any, domain: str, source: str | None = None) -> Signal:
     """Bring the level of ``reset``, which belongs to another clock or to none, into ``domain``.
 
     A pulse of any length gives at least one cycle. It rises and falls with the clock, 2 to 4 cycles late, so
     that all registers after it see the same edge. A synchroniser that is set at once would not ensure that.
     After power-up it is high for the first cycles.
+
+    ``source``: the reset's own clock. The level then lasts for two edges of it, too, and so until an
+    :class:`AsyncQueue` written or read by that clock holds its side in ``domain``.
     """
+    if source is not None:
+        own = Signal(name=f"{name}_own")
+        m.submodules[f"{name}_own"] = AsyncFFSynchronizer(reset, own, o_domain=source)
+        reset = own
     caught = Signal(name=f"{name}_caught")
     level = Signal(name=name, init=1)
     m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
@@ -151,8 +158,8 @@ class AXI4LiteCrossing(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         master, slave = self.master_domain, self.slave_domain
-        stopped = reset_seen(m, "stopped", ResetSignal(slave, allow_reset_less=True), master)
-        orphaned = reset_seen(m, "orphaned", ResetSignal(master, allow_reset_less=True), slave)
+        stopped = reset_seen(m, "stopped", ResetSignal(slave, allow_reset_less=True), master, slave)
+        orphaned = reset_seen(m, "orphaned", ResetSignal(master, allow_reset_less=True), slave, master)
         m.d.comb += self.alive.eq(~stopped)
         self._access(m, "write", ("aw", "w"), "b", orphaned)
         self._access(m, "read", ("ar",), "r", orphaned)

@@ -26,9 +26,12 @@ class EngineShape(Beat):
 
         ``half``: with bf16 lanes, too, which the codec planes alone has.
         """
-        if half and codec_of(codec).spec.type is not PlanesParameters:
-            raise ValueError(f"bf16 lanes need the codec planes, not {codec!r}")
         return cls(lanes, half, codec_of(codec))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.half and self.codec.spec.type is not PlanesParameters:
+            raise ValueError(f"bf16 lanes need the codec planes, not {self.codec.name!r}")
 
     @property
     def report(self) -> data.StructLayout:

@@ -131,7 +131,7 @@ class EthernetPort(wiring.Component):
         wiring.connect(m, transmitter.octets, wiring.flipped(self.sent))
 
         def in_reset(name: str, domain: str, seen_in: str) -> Signal:
-            return reset_seen(m, name, ResetSignal(domain, allow_reset_less=True), seen_in)
+            return reset_seen(m, name, ResetSignal(domain, allow_reset_less=True), seen_in, domain)
 
         m.d.comb += [
             guard.cut.eq(in_reset("engines_reset", "sync", self.receive_domain)),

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from .numpy_types import Bits
 
-_TYPES: dict[str | None, Any] = {"e": np.float16, "H": np.uint16}
+_TYPES: dict[str, Any] = {"e": np.float16, "H": np.uint16}
 _MAGNITUDE, _INFINITY, _LOWER = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0xFFFF)
 
 
 def values_of(buffer: Any) -> NDArray[Any]:
     """Return a buffer as a flat array of float16, of uint16, which are bf16, or else of float32."""
-    return np.frombuffer(buffer, _TYPES.get(memoryview(buffer).format, np.float32))
+    form = (memoryview(buffer).format or "").lstrip("@=<^")  # unaligned arrays name their byte order
+    return np.frombuffer(buffer, _TYPES.get(form, np.float32))
 
 
 def widened(values: NDArray[Any]) -> Bits:

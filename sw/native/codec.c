@@ -117,6 +117,7 @@ static const Py_buffer *values_of(call *c, PyObject *object, int flags, value_ty
     if (!view)
         return NULL;
     const char *format = view->format ? view->format : "B";
+    format += strspn(format, "@=<^"); /* unaligned arrays name their byte order */
     *type = !strcmp(format, "H") ? BFLOAT16 : !strcmp(format, "e") ? FLOAT16 : FLOAT32;
     if ((size_t)view->len % value_bytes(*type) == 0)
         return view;

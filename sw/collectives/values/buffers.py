@@ -262,7 +262,7 @@ def _converted(array: NDArray[Any], type_name: str) -> Lanes:
 
 def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
     """Store lanes in an array of a type, unless they are already there."""
-    if np.shares_memory(lanes, into):
+    if not lanes.size or np.shares_memory(lanes, into):
         return
     if type_name == "float64":
         np.copyto(into, lanes.reshape(into.shape))

@@ -99,13 +99,19 @@ class TB(TestBench):
         return word, self.number
 
     async def reset(self, *sides: str) -> None:
-        """A reset of one or both sides, of one edge of each side's clock or more."""
+        """A reset of one or both sides: a pulse between two edges of its clock, or of one edge of each or more.
+        """
         slower = "master" if MASTER_PS > SLAVE_PS else "slave"
-        clock = getattr(self.dut, f"{slower if slower in sides else sides[0]}_clk")
+        chosen = slower if slower in sides else sides[0]
+        clock = getattr(self.dut, f"{chosen}_clk")
+        length = random.choice((0, 1, 1, 2, 20))
         await FallingEdge(clock)
         for side in sides:
             getattr(self.dut, f"{side}_rst").value = 1
-        await ClockCycles(clock, random.choice((1, 1, 2, 20)), FallingEdge)
+        if length:
+            await ClockCycles(clock, length, FallingEdge)
+        else:
+            await Timer({"master": MASTER_PS, "slave": SLAVE_PS}[chosen] // 8, unit="ps")
         for side in sides:
             getattr(self.dut, f"{side}_rst").value = 0
 
