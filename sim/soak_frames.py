@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from inceptionn import wire
-from inceptionn.commands.console import new_progress
+from inceptionn.commands.console import Console, new_progress
 from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, Direction, parameters_word
 from inceptionn.system import atomic_file
 from inceptionn.wire import Parameters, PlanesParameters
@@ -216,6 +215,7 @@ def run(codec: str, direction: Direction, frames: int, seed: int, path: Path) ->
 
 
 def main() -> int:
+    """Run what the command line asks for; 0 if all answers are as the golden model's."""
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
     parser.add_argument("--frames", type=int, default=1_000_000, help="per direction and codec (1,000,000)")

@@ -36,7 +36,7 @@ _FIELDS = (
 def patched_word(marks: Any, word: int, fields: dict[str, Value], width: Beat = BURST) -> tuple[Value, Value]:
     """Tell whether ``word`` of the beat is one of ``fields``; return its 16 bits in ``tdata``'s byte order.
 
-    ``marks``: a :class:`HeaderMarks`. ``lanes``: lanes of a beat. ``fields``: values in host order by name:
+    ``marks``: a :class:`HeaderMarks`. ``fields``: values in host order by name:
     ``total_length``, ``ip_checksum``, ``udp_length``, ``udp_checksum``, ``tcp_checksum``. No two fields share
     a word.
     """

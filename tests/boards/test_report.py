@@ -93,7 +93,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figures]:
     """Stands in for the tools: the command reports what is in here."""
     found = dict(FIGURES)
 
-    def figures(name: str, cache_dir: Path, **rest: Any) -> Figures:
+    def figures(name: str, *rest: Any, **options: Any) -> Figures:
         return found[name]
 
     monkeypatch.setattr(report, "figures", figures)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from compressor_blocks import BEAT_BYTES, Packing
 from lockstep import Lockstep
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from compressor_blocks import (
     BEAT_BYTES,
     CODEC,

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from block_reader import BlockReader
 from compressor_blocks import BEAT_BYTES, WORDS, Shape, beats_of
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from block_reader import BlockReader
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (

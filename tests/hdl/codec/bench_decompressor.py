@@ -10,7 +10,7 @@ import random
 from collections import deque
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from decompressor_blocks import BEAT_BYTES, CODEC, WIDTH, Block, good, mixture
 from lockstep import Lockstep

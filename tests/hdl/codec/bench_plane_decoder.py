@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder

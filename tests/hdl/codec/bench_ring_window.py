@@ -7,7 +7,7 @@ import random
 from collections import deque
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from decompressor_blocks import (

@@ -7,7 +7,7 @@ import random
 from collections import deque
 from typing import Any
 
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from compressor_blocks import Shape, beats_of
 from lockstep import Lockstep
 

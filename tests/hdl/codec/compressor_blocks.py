@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.codec import Bits

@@ -21,6 +21,7 @@ from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
 BENCH = HERE / "bench_standalone_compressor.py"
 MODULE = "inceptionn_compressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
@@ -48,6 +49,7 @@ def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.Monk
     """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
     seed = 0
     monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
+    monkeypatch.syspath_prepend(SUPPORT)
     blocks = load("compressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"

@@ -22,6 +22,7 @@ from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import CODECS, LANE_BYTES
 
 HERE = Path(__file__).parent
+SUPPORT = HERE.parent / "support"
 MODULE = "inceptionn_decompressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
 
@@ -44,6 +45,7 @@ def load(name: str) -> ModuleType:
 def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
     monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
+    monkeypatch.syspath_prepend(SUPPORT)
     blocks = load("decompressor_blocks")
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"

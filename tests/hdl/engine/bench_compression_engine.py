@@ -7,7 +7,7 @@ import random
 from itertools import repeat
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles
 from engine_bench import (
     ANY_LENGTH,

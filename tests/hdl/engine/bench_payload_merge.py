@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from receive_bench import QUEUE_LATENCY, ReceiveBench
 
 from inceptionn.hdl.engine.payload_merge import PayloadMerge

@@ -7,7 +7,7 @@ import random
 from collections import deque
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.engine.raw_ring import RawRing

@@ -10,7 +10,7 @@ import random
 from collections import defaultdict
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
 from lockstep import Lockstep

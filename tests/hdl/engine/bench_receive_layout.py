@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from receive_bench import ReceiveBench
 from receive_frames import BEAT_BYTES, Frame, FramePart, beats
 

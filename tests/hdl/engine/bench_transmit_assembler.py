@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from lockstep import Lockstep
 

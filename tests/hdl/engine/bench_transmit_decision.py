@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from engine_bench import BEAT_BYTES, Stimulus, beats
 from engine_traffic import replay, sent_checksum_edges, with_configs, with_field

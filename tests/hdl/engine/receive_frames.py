@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench_beat import BEAT
+from chosen_beat import BEAT
 
 from inceptionn.hdl.engine.receive_decision import ReceiveOrder
 from inceptionn.hdl.engine.receive_layout import frame_part, restored_burst, wire_beat

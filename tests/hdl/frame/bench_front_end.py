@@ -10,7 +10,7 @@ import random
 from collections import deque
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, Stimulus, bits
 from engine_traffic import replay, with_configs
 from lockstep import Lockstep

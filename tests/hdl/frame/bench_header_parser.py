@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, shapes, with_configs, with_field
 from lockstep import Lockstep

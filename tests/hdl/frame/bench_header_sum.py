@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, LANES, Stimulus
 from engine_traffic import cuts, shapes, with_configs
 from lockstep import Lockstep

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.frame.frame_input import frame_beat

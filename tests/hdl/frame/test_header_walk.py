@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import Const, Signal
 
 from inceptionn.hdl.frame.header_walk import HeaderMarks, patched_word
+from inceptionn.hdl.parts.beat import Beat
 
 # Byte in the frame without VLAN tag, counted by hand: Ethernet header 14, IPv4 header 20 bytes.
 PLACES = {
@@ -25,6 +26,6 @@ def test_place_of_field(name: str, lanes: int) -> None:
     marks = Signal(HeaderMarks)
     fields = {name: Signal(16)}
     words = range(2 * lanes)
-    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, lanes)[0], Const)]
+    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, Beat(lanes))[0], Const)]
     first = PLACES[name] // 2 % len(words)
     assert hits == [first, first + 2]

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from lockstep import Lockstep
 
 from inceptionn.hdl.parts.checksum import OnesComplementSum

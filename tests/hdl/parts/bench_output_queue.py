@@ -7,7 +7,7 @@ import itertools
 import random
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import RisingEdge
 from lockstep import Lockstep
 

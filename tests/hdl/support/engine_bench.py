@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, any_parameters, groups_of, some_lanes
 from lockstep import Lockstep
 

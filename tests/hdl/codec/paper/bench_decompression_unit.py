@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import cocotb
 import numpy as np
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from inceptionn.hdl.codec.paper.decompression_unit import DecompressionUnit

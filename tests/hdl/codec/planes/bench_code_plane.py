@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import cocotb
-from bench_beat import BEAT
+from chosen_beat import BEAT
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
