@@ -173,7 +173,9 @@ class HeaderParser(wiring.Component):
         inner = VLAN.read(beat.data, "ethertype", at=ETHERNET.size)
         head = Signal(self.width.bits, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
-        bf16_tos: Any = Signal(8, reset_less=True) if self.width.half else Const(0, 8)
+        bf16_tos: Any = Const(0, 8)
+        if self.width.half:
+            bf16_tos = Signal(8, name="bf16_tos", reset_less=True)
         vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
         tagged = outer == ETHERTYPE_VLAN
         with m.If(first):

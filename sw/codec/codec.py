@@ -144,7 +144,7 @@ def _empty(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Return a new array; "bfloat16" means uint16. ``TypeError`` for a type that values do not have."""
     if dtype is None:
         return np.empty(shape, _FLOAT32)
-    if isinstance(dtype, str) and dtype == "bfloat16":  # the type of ml_dtypes compares equal to its name, too
+    if isinstance(dtype, str) and dtype == "bfloat16":  # the type of ml_dtypes equals its name, too
         return np.empty(shape, _UINT16)
     found = np.dtype(dtype)
     if found not in (_FLOAT32, _FLOAT16) and found.name != "bfloat16":

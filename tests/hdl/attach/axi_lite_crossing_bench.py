@@ -99,8 +99,7 @@ class TB(TestBench):
         return word, self.number
 
     async def reset(self, *sides: str) -> None:
-        """A reset of one or both sides: a pulse between two edges of its clock, or of one edge of each or more.
-        """
+        """A reset of one or both sides: between two edges of its clock, or of one edge of each or more."""
         slower = "master" if MASTER_PS > SLAVE_PS else "slave"
         chosen = slower if slower in sides else sides[0]
         clock = getattr(self.dut, f"{chosen}_clk")

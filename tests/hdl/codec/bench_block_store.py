@@ -8,8 +8,8 @@ from collections import deque
 from typing import Any
 
 import cocotb
-from chosen_beat import BEAT
 from block_reader import BlockReader
+from chosen_beat import BEAT
 from compressor_blocks import BEAT_BYTES, WORDS, Shape, beats_of
 
 from inceptionn.hdl.codec.block_store import block_shape

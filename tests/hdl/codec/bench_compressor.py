@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
-from chosen_beat import BEAT
 from block_reader import BlockReader
+from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (
     ALL_PARAMETERS,

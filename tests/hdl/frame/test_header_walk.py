@@ -26,6 +26,7 @@ def test_place_of_field(name: str, lanes: int) -> None:
     marks = Signal(HeaderMarks)
     fields = {name: Signal(16)}
     words = range(2 * lanes)
-    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, Beat(lanes))[0], Const)]
+    beat = Beat(lanes)
+    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, beat)[0], Const)]
     first = PLACES[name] // 2 % len(words)
     assert hits == [first, first + 2]
