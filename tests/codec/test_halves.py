@@ -175,12 +175,34 @@ def test_ml_dtypes(codec: Codec) -> None:
     assert (y.dtype, y.shape) == (x.dtype, x.shape)
     back = codec.decompress(codec.compress(x), x.size, dtype=ml_dtypes.bfloat16)
     assert back.tobytes() == y.tobytes()
+    same = codec.decompress(codec.compress(x), x.size, dtype=x.dtype)
+    assert (same.dtype, same.tobytes()) == (x.dtype, y.tobytes())
     out = np.zeros_like(x)
     assert codec.decompress(codec.compress(x), x.size, out) is out
     assert out.tobytes() == y.tobytes()
     assert codec.decompress_add(codec.compress(x), out) is out
     assert scale_exponent(x) == scale_exponent(bits, dtype=BFLOAT16)
     assert codec.scaled(2).compress(x) == codec.compress(x, scale=2)
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_unaligned_arrays(codec: Codec, dtype: str) -> None:
+    """NumPy names the byte order of such arrays, not the type alone."""
+    x, named = some_values(dtype, 1000), BFLOAT16 if dtype == BFLOAT16 else None
+
+    def unaligned(values: np.ndarray) -> np.ndarray:
+        found = np.empty(values.nbytes + 1, np.uint8)[1:].view(values.dtype)
+        found[:] = values
+        assert not found.flags.aligned
+        return found
+
+    stream = codec.compress(x, dtype=named)
+    assert codec.compress(unaligned(x), dtype=named) == stream
+    expected = codec.decompress(stream, x.size, dtype=dtype)
+    out = unaligned(np.zeros_like(x))
+    codec.decompress(stream, x.size, out, dtype=named)
+    assert out.tobytes() == expected.tobytes()
+    assert codec.lossy(unaligned(x), dtype=named).tobytes() == expected.tobytes()
 
 
 def test_arguments(codec: Codec) -> None:

@@ -117,6 +117,27 @@ def test_ml_dtypes_error_feedback_and_statistics(threads: Group) -> None:
         assert raw == 4 * COUNT  # of two messages of half the values, as float32
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_arrays_of_any_layout(threads: Group, dtype: str) -> None:
+    """Unaligned and empty arrays, and receive buffers with gaps, give what plain arrays give."""
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
+    x = values(2, dtype).view(kind)
+
+    def run(t: Transport) -> list[Any]:
+        plain, gaps = np.zeros(COUNT, kind), np.zeros(2 * COUNT, kind)[::2]
+        unaligned = np.empty(2 * COUNT + 1, np.uint8)[1:].view(kind)
+        unaligned[:] = x[t.rank]
+        allreduce_comp(t, x[t.rank], plain, codec=CODECS[0])
+        allreduce_comp(t, unaligned, gaps, codec=CODECS[0])
+        allreduce_comp(t, None, unaligned, codec=CODECS[0])
+        for op in (SUM, MEAN):
+            allreduce_comp(t, x[t.rank, :0], plain[:0], codec=CODECS[0], op=op)
+        return [plain.tobytes(), gaps.tobytes(), unaligned.tobytes()]
+
+    for plain, gaps, unaligned in threads(2, run):
+        assert plain == gaps == unaligned
+
+
 def test_an_all_reduce_needs_no_array_of_float32(threads: Group) -> None:
     x = np.ones((2, 8 << 20), np.uint16)
 
