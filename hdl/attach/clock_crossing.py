@@ -15,6 +15,13 @@ from ..parts.axi import AXIStream
 from .async_queue import AsyncQueue
 
 
+def reset_caught(m: Module, name: str, reset: Any, domain: str) -> Signal:
+    """Catch a reset in its own clock: high at once, and for the two edges after it at least."""
+    caught = Signal(name=f"{name}_caught")
+    m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
+    return caught
+
+
 def reset_seen(m: Module, name: str, reset: Any, domain: str, source: str | None = None) -> Signal:
     """Bring the level of ``reset``, which belongs to another clock or to none, into ``domain``.
 
@@ -26,12 +33,9 @@ def reset_seen(m: Module, name: str, reset: Any, domain: str, source: str | None
     :class:`AsyncQueue` written or read by that clock holds its side in ``domain``.
     """
     if source is not None:
-        own = Signal(name=f"{name}_own")
-        m.submodules[f"{name}_own"] = AsyncFFSynchronizer(reset, own, o_domain=source)
-        reset = own
-    caught = Signal(name=f"{name}_caught")
+        reset = reset_caught(m, f"{name}_own", reset, source)
     level = Signal(name=name, init=1)
-    m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=domain)
+    caught = reset_caught(m, name, reset, domain)
     m.submodules[name] = FFSynchronizer(caught, level, o_domain=domain, init=1)
     return level
 
@@ -158,9 +162,14 @@ class AXI4LiteCrossing(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         master, slave = self.master_domain, self.slave_domain
-        stopped = reset_seen(m, "stopped", ResetSignal(slave, allow_reset_less=True), master, slave)
-        orphaned = reset_seen(m, "orphaned", ResetSignal(master, allow_reset_less=True), slave, master)
-        m.d.comb += self.alive.eq(~stopped)
+        slave_reset = reset_caught(m, "slave_reset", ResetSignal(slave, allow_reset_less=True), slave)
+        stopped = reset_seen(m, "stopped", slave_reset, master)
+        master_reset = reset_seen(
+            m, "master_reset", ResetSignal(master, allow_reset_less=True), slave, master
+        )
+        # A reset between two edges of the slave's clock touches no register; its access is dropped, too.
+        orphaned = Signal()
+        m.d.comb += [self.alive.eq(~stopped), orphaned.eq(master_reset | slave_reset)]
         self._access(m, "write", ("aw", "w"), "b", orphaned)
         self._access(m, "read", ("ar",), "r", orphaned)
         return m
