@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -21,11 +21,9 @@ from inceptionn.commands.console import (
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
+from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
@@ -226,7 +224,7 @@ def scale(
         str, one_of(NIC_CODECS, "Codec of all NICs: {}.", "--codec", metavar="CODEC")
     ] = DEFAULT_CODEC,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
-    report: JsonFile = None,
+    json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
     """Measure NICs of 1, 2 and 4 engines per direction; print the clock that each needs for each link rate.
@@ -251,30 +249,21 @@ def scale(
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
-    check_outputs(report, csv_file)
-    console = Console(json_file=report, csv_file=csv_file)
+    report = Report(None, json_file, csv_file)
     paces: list[Pace] = []
     with new_progress(Console(stderr=True), bar=False) as progress:
         task = progress.add_task("")
         for size in sizes:
             paces += measure_size(size, lambda text: progress.update(task, description=text), codec)
-    console.print(paces_table(paces))
-    console.print(carried_table(paces, clock))
-    console.print(links_table(paces, clock))
-    write_csv(csv_file, [{**asdict(pace), "beats_per_cycle": pace.beats_per_cycle} for pace in paces])
-    if report is not None:
-        facts: dict[str, Any] = {
-            "codec": codec,
-            "clock_mhz": clock,
-            "paces": [asdict(pace) for pace in paces],
-        }
-        facts["clocks_mhz"] = {
-            size_name(size): {
-                str(length): {
-                    str(gbit): clock_mhz(gbit, length, slowest(paces, size, length).cycles) for gbit in LINKS
-                }
-                for length in FRAMES
+    report.show([paces_table(paces), carried_table(paces, clock), links_table(paces, clock)])
+    clocks = {
+        size_name(size): {
+            str(length): {
+                str(gbit): clock_mhz(gbit, length, slowest(paces, size, length).cycles) for gbit in LINKS
             }
-            for size in sizes
+            for length in FRAMES
         }
-        write_json(report, facts)
+        for size in sizes
+    }
+    facts = {"codec": codec, "clock_mhz": clock, "paces": list(map(asdict, paces)), "clocks_mhz": clocks}
+    report.write(facts, [{**asdict(pace), "beats_per_cycle": pace.beats_per_cycle} for pace in paces])

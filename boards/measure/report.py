@@ -20,9 +20,8 @@ from inceptionn.commands.console import (
     Table,
     check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
+from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.system.options import one_of, regular
@@ -188,10 +187,10 @@ def report(
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
-    check_outputs(json_file, csv_file, files=[history] if record else [], plot=plot)
+    check_outputs(files=[history] if record else [])
+    output, errors = Report(None, json_file, csv_file, plot), Console(stderr=True)
     before = report_history.last(history, board) if compare else None
     cache_dir.mkdir(parents=True, exist_ok=True)
-    console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
     found: dict[str, Figures] = {}
     with new_progress(errors) as progress:
         task = progress.add_task("", total=len(names))
@@ -205,19 +204,19 @@ def report(
             found[name] = figures(name, cache_dir, EngineShape.of(codec=codec), with_route=route, note=note)
             progress.advance(task)
     entry = report_history.entry(board, found)
-    console.print(table(board, entry))
-    if json_file:
-        facts = {"capacity": asdict(CAPACITIES[board]), "clock_part": PART, **asdict(entry)}
-        write_json(json_file, facts)
-    write_csv(csv_file, [{"component": name, **asdict(each)} for name, each in entry.components.items()])
-    if plot is not None:
-        report_plot.draw(plot, asdict(CAPACITIES[board]), entry)
+    capacity = asdict(CAPACITIES[board])
+    output.show([table(board, entry)])
+    output.write(
+        {"capacity": capacity, "clock_part": PART, **asdict(entry)},
+        [{"component": name, **asdict(each)} for name, each in entry.components.items()],
+        lambda path: report_plot.draw(path, capacity, entry),
+    )
     changes = []
     if before is not None:
         changes = report_history.changes(before, entry, threshold)
-        console.print(report_history.headline(before, changes))
+        output.console.print(report_history.headline(before, changes))
         if changes:
-            console.print(report_history.table(changes))
+            output.console.print(report_history.table(changes))
     if record:
         report_history.append(history, entry)
     if before is not None and (worse := [change for change in changes if change.worse]):

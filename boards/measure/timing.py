@@ -22,11 +22,9 @@ from inceptionn.commands.console import (
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
     new_progress,
-    write_csv,
-    write_json,
 )
+from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.hdl.nic import check_engines
@@ -273,8 +271,7 @@ def timing(
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
     series 7. Takes minutes per component; results are cached until the circuit changes.
     """
-    check_outputs(json_file, csv_file)
-    console, errors = Console(json_file=json_file, csv_file=csv_file), Console(stderr=True)
+    report, errors = Report(None, json_file, csv_file), Console(stderr=True)
     seeds = list(dict.fromkeys(seed or [1]))
     names, shape = _checked(components or [], lanes, codec, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
@@ -294,12 +291,11 @@ def timing(
             )  # fmt: skip
             results.append(result)
             progress.remove_task(task)
-    console.print(table(results))
+    report.show([table(results)])
     for result in results:
-        _print_paths(console, result, every_hop=path)
+        _print_paths(report.console, result, every_hop=path)
     missed = [result["name"] for result in results if _misses_target(result)]
-    write_json(json_file, {"part": PART, "components": results})
-    write_csv(csv_file, [
+    report.write({"part": PART, "components": results}, [
         {"component": found["name"], "seed": one.get("seed"), "mhz": one.get("mhz"), **(found["area"] or {})}
         for found in results for one in found["routes"] or [{}]
     ])  # fmt: skip

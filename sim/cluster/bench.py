@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,10 +19,8 @@ from inceptionn.commands.console import (
     CsvFile,
     JsonFile,
     Table,
-    check_outputs,
-    write_csv,
-    write_json,
 )
+from inceptionn.commands.report import Figure, Report
 from inceptionn.netns import require
 from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
@@ -149,7 +146,7 @@ def bench(
     codec: Annotated[
         str, one_of(NIC_CODECS, "{}; default with --verilog: the file's codec.", metavar="CODEC")
     ] = DEFAULT_CODEC,
-    report: JsonFile = None,
+    json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
     """Measure the virtual cluster's rate of tagged floats. Takes a minute and needs root.
@@ -158,12 +155,12 @@ def bench(
     """
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
-    check_outputs(report, csv_file)
+    report = Report(None, json_file, csv_file)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
     require()
     available()
-    console, flows, size = Console(json_file=report, csv_file=csv_file), list[Flow](), size * 1_000_000
+    flows, size = list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
         path = verilog_for([nic], [codec], verilog, step.say)
@@ -175,24 +172,13 @@ def bench(
                 flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))
                 step.say(f"four hosts, MTU {each}")
                 flows.append(measure(cluster, "ring, 4 hosts, total", size // 4, {0: 1, 1: 2, 2: 3, 3: 0}))
-    processors = usable_processors()
-    console.print(table(flows, processors))
     one_way = max(flow.rate for flow in flows if flow.name.startswith("one way"))
-    met = "reached" if one_way >= TARGET else "not reached"
-    load = os.getloadavg()[0]
-    console.print(
-        f"one way, target {TARGET / 1e6:.0f} MB/s: {met}, {one_way / 1e6:.1f} MB/s (load {load:.1f})."
-    )
-    console.print(
+    report.show([table(flows, usable_processors())])
+    report.show_figures([Figure("one way", one_way / 1e6, TARGET / 1e6, unit="MB/s")])
+    report.show_conditions()
+    report.show([
         "Processor time is the limit, and most of it is spent in the models. One way, two models run, each "
         "on its own processor. In the ring, four models run in both directions."
-    )
+    ])  # fmt: skip
     rows = [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor} for flow in flows]
-    write_csv(csv_file, rows)
-    if report is not None:
-        facts: dict[str, Any] = {
-            "processors": processors, "machine": platform.processor() or platform.machine(),
-            "kernel": platform.release(), "load": load,
-            "flows": rows,
-        }  # fmt: skip
-        write_json(report, facts)
+    report.write({"flows": rows}, rows)

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_outputs, write_json
+from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
@@ -258,7 +259,7 @@ def run(
             report = Report(cluster.host_reports(), seconds, status, conditions)
     if not quiet:
         _print_end(errors, report, kinds)
-    write_json(report_file, report.as_dict())
+    write_json(report_file, {**report.as_dict(), "environment": environment(seed)})
     return status
 
 

@@ -19,7 +19,7 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def environment(seed: int) -> dict[str, Any]:
+def environment(seed: int | None) -> dict[str, Any]:
     """Return processor, processors, kernel, load, versions, time, and the seed of the data."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -46,10 +46,10 @@ def installed(package: str) -> str | None:
 
 def conditions(facts: dict[str, Any]) -> str:
     """Format the conditions as one line above a table."""
-    load = facts["load_average"][0]
+    load, seed = facts["load_average"][0], facts["seed"]
     return (
         f"{facts['processor']}, {facts['processors']} processors, {facts['kernel']}; "
-        f"load {load:.1f} at the start; seed {facts['seed']}"
+        f"load {load:.1f} at the start" + ("" if seed is None else f"; seed {seed}")
     )
 
 

@@ -86,12 +86,13 @@ class Report:
     """The outputs of a measurement: console, JSON, CSV and chart, with the environment that it ran in.
 
     Make it before the work, since it refuses files that could not be written (see `check_outputs`). ``seed``
-    is that of the data. Attribute ``console``: for progress and tables.
+    is that of the data, if it has one. Attribute ``console``: for progress and tables.
     """
 
     def __init__(
-        self, seed: int, json_file: Path | None = None, csv_file: Path | None = None, plot: Path | None = None
-    ) -> None:
+        self, seed: int | None, json_file: Path | None = None, csv_file: Path | None = None,
+        plot: Path | None = None,
+    ) -> None:  # fmt: skip
         check_outputs(json_file, csv_file, plot=plot)
         self.console = Console(json_file=json_file, csv_file=csv_file)
         self.environment = environment(seed)
