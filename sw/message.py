@@ -137,11 +137,13 @@ def pack(
     ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream. For bfloat16 values
     ``BFLOAT16``, which is exact, takes the place of ``RAW``.
 
-    Errors are those of ``Codec.compress``, and ``TypeError`` or ``ValueError`` for sections that are not
-    4096 whole numbers at most, of the sum of the values.
+    Errors are those of ``Codec.compress``, for another ``dtype`` too, and ``TypeError`` or ``ValueError`` for
+    sections that are not 4096 whole numbers at most, of the sum of the values.
     """
     values = np.asarray(x)
     shape = values.shape
+    if dtype not in (None, "bfloat16"):
+        raise ValueError(f"dtype must be None or 'bfloat16' (of a uint16 array), not {dtype!r}")
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
     lengths = check_sections(scale, sections, values.size)

@@ -47,6 +47,23 @@ def check_sections(
     return lengths
 
 
+def joined_sections(lengths: Sequence[int], most: int = MOST_SECTIONS) -> list[int]:
+    """Return the lengths of ``most`` sections or fewer: the given ones, or small neighbours joined.
+
+    Neighbours are joined up to the smallest power of two values that suffices. Longer sections stay alone.
+    """
+    found, limit = list(lengths), 1
+    while len(found) > most:
+        limit *= 2
+        found = []
+        for length in lengths:
+            if found and found[-1] + length <= limit:
+                found[-1] += length
+            else:
+                found.append(length)
+    return found
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Exponents of powers of two; that of section *i* holds for the lanes from ``starts[i]`` to the next.

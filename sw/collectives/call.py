@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..codec import Codec
 from ..codec.scaling import Scaling
+from ..system.text import brief
 from ..transport import Transport
 from .agreement import (
     agree,
@@ -108,11 +109,10 @@ def run(
 ) -> None:
     """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store and count its result.
 
-    ``buffers_of`` checks the buffers. An error there or in the settings is raised at every rank (as
-    `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the scale
-    at the end. (For a sum of one scale with an `inceptionn.Codec` in software the streams are scaled, and
-    lanes are not.) Every rank calls it, and an error in it is raised at every rank. ``feedback`` is error
-    feedback of this rank's values, with their name. Its residual changes only after the ranks have agreed.
+    ``buffers_of`` checks the buffers. An error there, in settings or in ``feedback`` is raised at every rank
+    (as `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the
+    scale at the end. (For a sum of one scale with a `Codec` in software, streams are scaled.) An error in it
+    is raised at every rank. The residual of ``feedback`` changes only after the agreement.
     """
     size, rank, start, sent = transport.size, transport.rank, perf_counter(), transport.bytes_sent
     error: Exception | None = None
@@ -121,6 +121,7 @@ def run(
     scale: SumScale = None
     try:
         settings.check(size, tuple(collective.algorithms))
+        _check_feedback(feedback)
         if settings.sections is not None and not collective.summed:
             raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
         agreed |= settings.terms()
@@ -139,7 +140,7 @@ def run(
         if scale is not None and collective.contributes:
             parts = zip(lengths, accumulate(lengths), strict=True)
             largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
-    except (TypeError, ValueError) as problem:
+    except Exception as problem:  # the other ranks wait for the agreement
         error = problem
     ready = perf_counter()
     all_largest = agree(transport, agreed, largest, error, are_exponents)
@@ -177,6 +178,17 @@ def run(
         None if scale is None else scaling.common, loss.dropped if loss else None,
         perf_counter() - start, agreeing, form.spent,
     )  # fmt: skip
+
+
+def _check_feedback(feedback: Any) -> None:
+    """Raise ``TypeError`` for anything but None, or an `ErrorFeedback` and a name that can be a key."""
+    match feedback:
+        case None:
+            return
+        case [ErrorFeedback(), name]:
+            hash(name)
+        case _:
+            raise TypeError(f"feedback must be an ErrorFeedback and a name, not {brief(feedback)}")
 
 
 def _scalings(

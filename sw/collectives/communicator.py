@@ -12,7 +12,7 @@ import numpy as np
 
 from ..transport import Transport
 from ..transport.mpi import mpi_of, transport_of
-from .agreement import exchanged, is_whole
+from .agreement import agree, exchanged, is_whole
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .ledger import Statistics, ledger_of
@@ -26,7 +26,7 @@ from .mpi_arguments import (
     is_whole_float_array,
 )
 from .requests import plan
-from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
+from .rooted import bcast_comp, check_root, ibcast_comp, ireduce_comp, reduce_comp, root_term
 from .settings import RING_ALGORITHMS, Op
 from .values.buffers import is_in_place
 
@@ -183,7 +183,7 @@ class CompressedCommunicator:
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Return the root's array, as a new one at every rank. Other objects go to MPI's own method."""
-        described = self._descriptions(obj if self.rank == root else None)[root]
+        described = self._of_root(obj, root)
         if described is None:
             return self._by_mpi("bcast", (obj,), root=root)
         kind, shape = described
@@ -254,6 +254,25 @@ class CompressedCommunicator:
 
         plan(self.transport, self.settings.get("timeout"), exchange).run()
         return found
+
+    def _of_root(self, value: Any, root: Any) -> Any:
+        """Return the root's description; see `_descriptions`. Collective: the ranks agree on the root."""
+        if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
+            return None
+        found: list[Any] = []
+
+        def describe(transport: Transport) -> None:
+            mine, error = None, None
+            try:
+                if self.rank == check_root(root, self.size) and is_float_array(value):
+                    mine = value.dtype.name, value.shape
+            except (TypeError, ValueError) as problem:
+                error = problem
+            terms = {"collective": "broadcast", "root": root_term(root)}
+            found.extend(agree(transport, terms, mine, error, _is_description))
+
+        plan(self.transport, self.settings.get("timeout"), describe).run()
+        return found[root]
 
     def _all_arrays(self, value: Any, alike: bool = False) -> list[tuple[int, ...]]:
         """Return the shapes of all ranks' values, or [] unless all are arrays of one floating-point type.

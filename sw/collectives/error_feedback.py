@@ -68,13 +68,18 @@ class ErrorFeedback:
         ``name`` tells tensors apart. ``scale`` is that of the all-reduce. With "auto" the ranks of ``comm``
         agree on it, so all of them must call this for the same tensors in the same order. ``out``, of the
         gradient's shape, may be the gradient itself. Values that are not finite leave no residual. Raises
-        ``TypeError`` unless the gradient is float32, ``ValueError`` if the shape of ``name`` has changed, for
-        "auto" without ``comm``, or another scale, such as "tensor": call this for each tensor.
+        ``TypeError`` unless gradient and ``out`` are float32, ``ValueError`` if the shape of ``name`` has
+        changed or that of ``out`` is another, for "auto" without ``comm``, or another scale, such as
+        "tensor": call this for each tensor. Nothing has changed then.
         """
         if scale == "auto" and self.comm is None:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
         if gradient.dtype != np.float32:
             raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
+        if out is not None and out.dtype != np.float32:
+            raise TypeError(f"out must be float32, not {out.dtype}")
+        if out is not None and out.shape != gradient.shape:
+            raise ValueError(f"out has the shape {out.shape}, the gradient {gradient.shape}")
         fed = self.fed(gradient, name)
         exponent = self._exponent(scale, fed)
         # Here, since nothing may change then.

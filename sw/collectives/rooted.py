@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Unpack
 
+from ..system.text import brief
 from ..transport import Transport
 from .algorithms.parts import Parts
 from .algorithms.ring import reduce_scatter_steps, ring
 from .algorithms.rooted import chain, gather_to
 from .call import Call, Collective, run
 from .requests import Plan, blocking, nonblocking, plan
-from .settings import Keywords, Op, Settings
+from .settings import Keywords, Op, Settings, is_integer
 from .values.buffers import IN_PLACE, Buffers, RootBuffers
 
 _ONLY_RING = ("ring",)
@@ -61,14 +63,18 @@ def bcast_comp(
 ibcast_comp = nonblocking(bcast_comp)
 
 
-def _check_root(root: int, size: int) -> None:
+def check_root(root: Any, size: int) -> int:
+    """Return ``root`` as a rank of ``size``. Raises ``TypeError`` or ``ValueError`` for anything else."""
+    if not is_integer(root):
+        raise TypeError(f"root must be a rank, 0..{size - 1}, not {brief(root)}")
     if not 0 <= root < size:
-        raise ValueError(f"root must be a rank, 0..{size - 1}, not {root!r}")
+        raise ValueError(f"root must be a rank, 0..{size - 1}, not {brief(int(root))}")
+    return index(root)
 
 
 def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Settings) -> None:
     def check() -> Buffers:
-        _check_root(root, t.size)
+        check_root(root, t.size)
         return RootBuffers(sendbuf, recvbuf, settings.dtype, t.rank == root)
 
     def move(call: Call, _: Buffers) -> None:
@@ -80,12 +86,12 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
             call.settle_sum(lanes)
             call.unscale(lanes)
 
-    run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root)
+    run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root_term(root))
 
 
 def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None:
     def check() -> Buffers:
-        _check_root(root, t.size)
+        check_root(root, t.size)
         return Buffers(IN_PLACE, buffer, settings.dtype)
 
     def move(call: Call, _: Buffers) -> None:
@@ -94,4 +100,9 @@ def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None
         call.unscale(call.lanes, root)
 
     kind = Collective("broadcast", summed=False, algorithms=_ONLY_RING, contributes=t.rank == root)
-    run(t, kind, settings, check, move, root=root)
+    run(t, kind, settings, check, move, root=root_term(root))
+
+
+def root_term(root: Any) -> int | None:
+    """Return a root as a JSON value; None for one that `check_root` refuses."""
+    return index(root) if is_integer(root) else None

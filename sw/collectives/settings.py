@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import index
 from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
 
 from ..codec import MAX_SCALE
 from ..codec.scaling import check_sections
+from ..system.text import brief
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
@@ -97,6 +101,8 @@ class Settings:
             self._check_group_size(self.group_size, ranks)
         if self.algorithm == "paper_baseline" and ranks is not None:
             tree_levels(ranks, self.group_size)
+        if not is_integer(self.sub_block):
+            raise TypeError(f"sub_block must be a whole number, not {brief(self.sub_block)}")
         if self.sub_block < 1:
             raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
 
@@ -117,12 +123,13 @@ class Settings:
 
     def terms(self) -> dict[str, Any]:
         """Return the settings that must be equal at all ranks, as JSON values."""
-        names = ("path", "algorithm", "scale", "group_size", "upper", "sub_block")
+        names = ("path", "algorithm", "scale", "group_size", "upper")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
             "codec": None if self.codec is None else codec_text(self.codec),
             "legs": self.compressed_legs,
             "sections": check_sections(self.scale, self.sections),
+            "sub_block": index(self.sub_block),
             **{name: getattr(self, name) for name in names},
         }
 
@@ -151,6 +158,11 @@ class Settings:
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
+
+
+def is_integer(value: Any) -> bool:
+    """Tell whether an argument is a whole number, of Python or NumPy. True is not."""
+    return hasattr(value, "__index__") and not isinstance(value, bool | np.bool_ | np.ndarray)
 
 
 def check_scale(scale: Any, words: tuple[str, ...] = ()) -> Any:

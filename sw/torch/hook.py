@@ -15,6 +15,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 
 from .. import wire
 from ..codec import Codec
+from ..codec.scaling import joined_sections
 from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
@@ -65,11 +66,12 @@ class CompressState:
         Assign `codec` to change it between two steps, the same at all ranks.
     path, scale, algorithm, group_size
         As `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
-        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own.
+        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own. Of a bucket
+        with more than 4,096 parameters, small neighbours share one.
     error_feedback
-        Add each step's compression error to the next gradient. A number sets the decay factor. The residuals
-        take as much host memory as the gradients. None: in `compress_hook` with planes, whose residuals are
-        all that the sums lack.
+        Add each step's compression error to the next gradient. A number sets the decay factor; 0 is False.
+        The residuals take as much host memory as the gradients. None: in `compress_hook` with planes, whose
+        residuals are all that the sums lack.
     warm_up
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest
@@ -133,7 +135,7 @@ class CompressState:
             finalize(self, self._reporter.end)  # at the program's end, too
         self.residuals: Residuals | None = None
         self.feeds_back_by_default = error_feedback is None
-        if error_feedback is not False:
+        if error_feedback is None or error_feedback:
             decay = 1.0 if error_feedback is None else float(error_feedback)
             self.residuals = Residuals(ErrorFeedback(Codec(), decay))
 
@@ -277,7 +279,7 @@ class CompressState:
             refused: Result[None] = Result()
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
-        layout = None if self.residuals is None else self.residuals.layout(kept.parameters)
+        layout = None if self.residuals is None else self.residuals.layout(parameters, kept.parameters)
         if last:
             self._count_step()
         step = self.step
@@ -288,7 +290,8 @@ class CompressState:
             return sent
         raw = replace(settings, path="off", scale=None, sections=None)
         if self.by_tensor:
-            settings = replace(settings, sections=[parameter.numel() for parameter in kept.parameters])
+            lengths = [parameter.numel() for parameter in kept.parameters]
+            settings = replace(settings, sections=joined_sections(lengths))
         link, copy = link_of(self.process_group), HostCopy(buffer)
 
         def run() -> None:

@@ -18,9 +18,9 @@ Layout = tuple[tuple[int, int], ...]
 class Residuals:
     """The residuals of all parameters, as flat arrays by bucket.
 
-    DDP reassigns parameters to buckets after its first step. Here parameters are numbered in the order of the
-    first step. This order is the same whenever the same module is wrapped again, so residuals can be saved
-    and loaded by number.
+    DDP reassigns parameters to buckets after its first step. Here all parameters are numbered in the order of
+    the first step, raw ones too. This order is the same whenever the same module is wrapped again with the
+    same bucket sizes, so residuals can be saved and loaded by number, whatever travels raw.
     """
 
     def __init__(self, feedback: ErrorFeedback) -> None:
@@ -29,13 +29,13 @@ class Residuals:
         self._numbers: dict[int, int] = {}
         self._seen: list[Any] = []  # keeps the parameters alive, and so their ids unique
 
-    def layout(self, parameters: Sequence[Any]) -> Layout:
-        """Return the layout of a bucket of parameters."""
+    def layout(self, parameters: Sequence[Any], kept: Sequence[Any]) -> Layout:
+        """Return the layout of the ``kept`` parameters of a bucket, and number all of them."""
         for parameter in parameters:
             if id(parameter) not in self._numbers:
                 self._numbers[id(parameter)] = len(self._seen)
                 self._seen.append(parameter)
-        return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in parameters)
+        return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in kept)
 
     def prepare(self, layout: Layout) -> None:
         """Collect the residuals of a bucket from the buckets that held its parameters before.

@@ -309,3 +309,10 @@ def test_damaged_sections() -> None:
         flipped[place] ^= 1 << place % 8
         with pytest.raises(ValueError, match=r"^malformed message at byte \d+: "):
             parse(flipped)
+
+
+@pytest.mark.parametrize("codec", [None, Codec(codec="planes")])
+def test_pack_refuses_a_type_that_it_would_ignore(codec: Codec | None) -> None:
+    for scale, options in ((None, {}), ("tensor", {"sections": [4]})):
+        with pytest.raises(ValueError, match="dtype must be None or 'bfloat16'"):
+            pack(np.ones(4, np.float32), codec, scale, dtype="float16", **options)

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.collectives import MEAN, SUM, ErrorFeedback, MismatchError, agreement, allreduce_comp
+from inceptionn.collectives import (
+    MEAN,
+    SUM,
+    CompressedCommunicator,
+    ErrorFeedback,
+    MismatchError,
+    agreement,
+    allreduce_comp,
+    bcast_comp,
+    reduce_comp,
+)
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 Group = Callable[..., list[Any]]
@@ -101,6 +111,12 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"group_size": 4}, ValueError, "group_size must be 1..3 of the 3 ranks, not 4"),
         ({"dtype": "float8"}, ValueError, "dtype must be one of None, bfloat16, not 'float8'"),
         ({"sub_block": 0}, ValueError, "sub_block must be at least 1, not 0"),
+        ({"sub_block": 2.5}, TypeError, "sub_block must be a whole number, not 2.5"),
+        ({"sub_block": None}, TypeError, "sub_block must be a whole number, not None"),
+        ({"feedback": ErrorFeedback(Codec())}, TypeError, "feedback must be an ErrorFeedback and a name"),
+        ({"feedback": (ErrorFeedback(Codec()),)}, TypeError, "feedback must be an ErrorFeedback and a name"),
+        ({"feedback": ("x", "name")}, TypeError, "feedback must be an ErrorFeedback and a name"),
+        ({"feedback": (ErrorFeedback(Codec()), ["x"])}, TypeError, "unhashable type: 'list'"),
     ],
 )  # fmt: skip
 def test_a_rank_that_cannot_take_part_stops_all(
@@ -117,6 +133,65 @@ def test_a_rank_that_cannot_take_part_stops_all(
     assert text in results[1]
     for rank in (0, 2):
         assert results[rank] == f"rank 1 cannot take part: {kind.__name__}: {results[1]}"
+
+
+@pytest.mark.parametrize("root", [2.0, None, "0", True, 3, -1, np.ones(1), 1 << 80])
+def test_a_wrong_root_at_one_rank_stops_all(threads: Group, root: Any) -> None:
+    kind = ValueError if type(root) is int else TypeError
+
+    def run(t: Transport) -> list[str]:
+        mine, said = root if t.rank == 1 else 0, []
+        for call in (
+            lambda: reduce_comp(t, X, X.copy(), root=mine),
+            lambda: bcast_comp(t, X.copy(), mine),
+            lambda: CompressedCommunicator(t).bcast(X, mine),
+            lambda: CompressedCommunicator(t).reduce(X, root=mine),
+        ):
+            with pytest.raises(kind if t.rank == 1 else MismatchError) as raised:
+                call()
+            said.append(str(raised.value))
+        t.barrier()
+        return said
+
+    first, wrong, last = threads(3, run)
+    assert all(text.startswith("root must be a rank, 0..2, not ") for text in wrong)
+    assert first == last == [f"rank 1 cannot take part: {kind.__name__}: {text}" for text in wrong]
+
+
+def test_another_root_at_one_rank_stops_all(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        for call in (bcast_comp, CompressedCommunicator.bcast):
+            with pytest.raises(MismatchError, match="root differs: rank 0 has 0, rank 1 has 1"):
+                call(t if call is bcast_comp else CompressedCommunicator(t), X.copy(), root=int(t.rank == 1))
+        t.barrier()
+
+    assert threads(3, run) == [None] * 3
+
+
+def test_whole_numbers_of_numpy_are_taken(threads: Group) -> None:
+    def run(t: Transport) -> float:
+        mine = np.int64 if t.rank == 1 else int
+        y = X.copy()
+        bcast_comp(t, y, mine(1), sub_block=mine(64))
+        reduce_comp(t, X, y, root=mine(1), sub_block=mine(64))
+        return float(y[0])
+
+    assert threads(2, run) == [1, 2]
+
+
+def test_any_error_before_the_agreement_stops_all(threads: Group) -> None:
+    class Broken(ErrorFeedback):
+        def fed(self, *_: Any) -> Any:
+            raise ArithmeticError("no residuals")
+
+    def run(t: Transport) -> None:
+        memory = Broken(Codec()) if t.rank == 1 else ErrorFeedback(Codec())
+        with pytest.raises(ArithmeticError if t.rank == 1 else MismatchError, match="no residuals"):
+            allreduce_comp(t, X, X.copy(), feedback=(memory, "x"))
+        assert memory.state_dict() == {}
+        t.barrier()
+
+    assert threads(2, run) == [None] * 2
 
 
 def test_nics_set_to_another_codec(threads: Group) -> None:

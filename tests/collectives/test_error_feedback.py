@@ -195,3 +195,17 @@ def test_a_value_too_large_for_the_scale_changes_no_residual() -> None:
     with pytest.raises(OverflowError, match=r"too large to be scaled by 2\*\*1$"):
         feedback(x, scale=1)
     assert np.array_equal(feedback.residual(), before)
+
+
+@pytest.mark.parametrize("scale", [None, 4])
+def test_out_of_another_shape_or_type_changes_nothing(scale: int | None) -> None:
+    feedback, gradient = ErrorFeedback(Codec(codec="planes")), np.full(10, 0.3, np.float32)
+    feedback(gradient, scale=scale)
+    before = feedback.residual()
+    larger, bent, strided = (np.zeros(shape, np.float32) for shape in (20, (2, 5), (20, 2)))
+    cases = (larger, ValueError), (bent, ValueError), (strided[:, 0], ValueError), (np.zeros(10), TypeError)
+    for out, kind in cases:
+        with pytest.raises(kind, match="^out "):
+            feedback(gradient, scale=scale, out=out)
+        assert not out.any()
+    assert np.array_equal(feedback.residual(), before)

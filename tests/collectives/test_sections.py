@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.codec.scaling import joined_sections
 from inceptionn.collectives import (
     MEAN,
     SUM,
@@ -284,3 +285,19 @@ def test_arrays_of_other_types(threads: Group, dtype: str) -> None:
         scale = common_scale("auto", [largest_exponent(own, PLANES) for own in part], 2)
         totals.append(golden.lattice.total(list(part), PLANES.error_bound, scale))
     assert threads(2, run) == [np.concatenate(totals).astype(dtype).tobytes()] * 2
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 4096])
+def test_joined_sections(most: int) -> None:
+    random = np.random.default_rng(most)
+    for count in (0, 1, most, most + 1, 3 * most + 5):
+        lengths = random.integers(0, 50, count).tolist()
+        if count:
+            lengths[count // 2] = 100_000
+        joined = joined_sections(lengths, most)
+        assert len(joined) <= most
+        assert joined == lengths or len(lengths) > most
+        assert set(np.cumsum(joined)) <= set(np.cumsum(lengths))
+        assert sum(joined) == sum(lengths)
+        if len(joined) > 2:
+            assert max(joined) < 100_050  # none but small ones are joined

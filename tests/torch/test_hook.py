@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 RANKS, STEPS = 2, 30
@@ -32,6 +33,24 @@ def test_trains_as_plain_ddp(ranks: list[dict[str, Any]], name: str) -> None:
 def test_a_scale_per_tensor_is_that_of_each_by_itself(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert rank["by tensor"] == {"equal": [True] * 6, "buckets": 1}
+
+
+def test_a_bucket_can_have_more_tensors_than_a_call_has_sections(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        found = rank["many tensors"]
+        assert found["error"] < 0.01
+        assert found["residuals"] == 4200
+        assert found["compressed"] >= 2
+
+
+def test_residuals_have_the_same_numbers_whatever_travels_raw(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        every = rank["numbered"]["none"]
+        assert len(every) == 6
+        for name in ("left out", "small ones"):
+            kept = rank["numbered"][name]
+            assert 0 < len(kept) < 6
+            assert all(each in every for each in kept)
 
 
 def test_error_feedback_is_the_default_where_it_is_complete(ranks: list[dict[str, Any]]) -> None:
@@ -114,3 +133,11 @@ def test_a_state_saved_before_planes_was_a_codec_resumes(mode: str) -> None:
     assert state.codec == Codec(2**-8, *variant(mode))
     again.load_state_dict(state.state_dict())
     assert again.codec == state.codec
+
+
+@pytest.mark.parametrize("off", [False, 0, 0.0, np.False_])
+def test_no_error_feedback_keeps_no_residuals(off: Any) -> None:
+    from inceptionn.torch import CompressState
+
+    assert CompressState(error_feedback=off).residuals is None
+    assert CompressState().residuals is not None

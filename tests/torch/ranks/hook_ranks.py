@@ -150,6 +150,48 @@ def by_tensor() -> dict[str, Any]:
     return found
 
 
+class Vectors(torch.nn.Module):
+    """So many small parameters, of sizes 1 to 3, around a long one, with their sum as loss."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        sizes = [1 + each % 3 for each in range(count)]
+        sizes[count // 2] = 5000
+        self.vectors = torch.nn.ParameterList([torch.ones(size) for size in sizes])
+
+    def forward(self, factor: torch.Tensor) -> torch.Tensor:
+        return factor * torch.cat([vector * (1 + vector.numel()) for vector in self.vectors]).sum()
+
+
+def many_tensors(count: int) -> dict[str, Any]:
+    """Two backward passes with a scale per tensor and more parameters in a bucket than a call's sections."""
+    ddp = DistributedDataParallel(Vectors(count))
+    state = CompressState(scale="tensor", smallest=0)
+    ddp.register_comm_hook(state, compress_hook)
+    for _ in range(2):
+        ddp.zero_grad()
+        ddp(torch.tensor(2.0**-10)).backward()
+    error = max(float((p.grad / (1 + p.numel()) * 2**10 - 1).abs().max()) for p in ddp.parameters())
+    return {"error": error, "residuals": len(state.state_dict()["residuals"]), "compressed": state.compressed}
+
+
+def numbered() -> dict[str, list[int]]:
+    """The numbers of the residuals of each parameter's length, by what is left out and travels raw."""
+    found = {}
+    for name, options in {
+        "none": {},
+        "left out": {"leave_out": ("0.bias", "2.weight")},
+        "small ones": {"smallest": 12_000, "warm_up": 1},
+    }.items():
+        ddp = DistributedDataParallel(model(), **SMALL_BUCKETS)
+        state = CompressState(module=ddp, error_feedback=True, **options)
+        ddp.register_comm_hook(state, compress_hook)
+        steps(ddp, sgd(ddp), range(2))
+        kept = state.state_dict()["residuals"]
+        found[name] = sorted([number, values.numel()] for number, values in kept.items())
+    return found
+
+
 def fed_back(codec: Codec) -> float:
     """The length of all residuals after one backward pass, over that of what the ranks' sum lacks."""
     alone, ddp = model(), DistributedDataParallel(model())
@@ -175,6 +217,8 @@ def main() -> None:
     found["tensor"] = hooked(CompressState(scale="tensor", error_feedback=True), **SMALL_BUCKETS)
     found["tensor, one bucket"] = hooked(CompressState(scale="tensor", error_feedback=True))
     found["by tensor"] = by_tensor()
+    found["many tensors"] = many_tensors(4200)
+    found["numbered"] = numbered()
     found["fed back"] = [fed_back(Codec(2**-6, codec)) for codec in ("planes", "paper")]
     found["all raw"] = hooked(CompressState(smallest=1 << 30))
     found["bf16"] = hooked(CompressState(), bf16_first)
