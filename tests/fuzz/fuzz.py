@@ -45,6 +45,9 @@ from inceptionn.transport.tcp.rendezvous import HELLO
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "sw" / "native"
 PROGRAM = ROOT / "tests" / "codec" / "native_fuzz.c"
+EXTENSIONS = ("adt", "adt_kernels", "codec", "crc32")
+SOURCES = sorted(path for path in NATIVE.rglob("*.c") if path.stem not in EXTENSIONS)
+"""The C codec without what Python's extension modules add."""
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1 << 63, 1 << 200, 0.5, math.nan, math.inf, "", "a" * 5000, [], [[]], {}, {"a": []},
 )  # fmt: skip
@@ -214,16 +217,10 @@ def sanitize(target: str, seed: int, seconds: float) -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise SystemExit(f"{target} needs a C compiler; apt install gcc")
-    parts = ("kernels", "choose", "compress", "decompress", "half", "sum", "threads")
-    sources = [
-        *(NATIVE / f"{part}.c" for part in parts),
-        *NATIVE.glob("paper/*.c"),
-        *NATIVE.glob("planes/*.c"),
-    ]
     flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={SANITIZERS[target]}", "-fno-sanitize-recover=all"]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         program = Path(folder) / target
-        command = [compiler, *flags, f"-I{NATIVE}", "-o", program, PROGRAM, *sources, "-lpthread", "-lm"]
+        command = [compiler, *flags, f"-I{NATIVE}", "-o", program, PROGRAM, *SOURCES, "-lpthread", "-lm"]
         subprocess.run(command, check=True)
         begun, runs = time.monotonic(), 0
         while not runs or time.monotonic() - begun < seconds:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
 
 COMMAND = Path(__file__).with_name("fuzz.py")
 
@@ -23,6 +24,12 @@ def test_readers_refuse_what_is_spoilt() -> None:
     done = fuzz("message", "npy", "capture", "line", "agreement", "checkpoint", "--seconds", "0.1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("no finding\n")
+
+
+def test_the_codec_has_all_its_sources() -> None:
+    """Those with which its tests build the same program under sanitizers."""
+    tests = run_path(str(COMMAND.parents[1] / "codec" / "test_native_programs.py"))
+    assert sorted(tests["SOURCES"]) == run_path(str(COMMAND))["SOURCES"]
 
 
 def test_a_finding_is_shown() -> None:
