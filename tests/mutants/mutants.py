@@ -7,7 +7,7 @@ of a component, and the project's own cocotb bench runs on it unchanged, to its 
 
 - *Killed*: a test of the bench fails, or the simulation takes more than ten times the processor time that it
   takes without a mutant.
-- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`).
+- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or `reasons.py` says why.
 - *Survivor*: neither. The list names the line of the RTL.
 
 The score is killed / (all - equivalent). Results stay in ``build/mutants``, so a command that is run again
@@ -31,6 +31,7 @@ from typing import Any
 
 from equivalent import equivalent, yosys
 from in_simulation import plan
+from reasons import REASONS
 
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 from inceptionn.hdl.verilog import to_rtlil
@@ -60,7 +61,7 @@ class Mutant:
     verdict: str = ""
     """``killed``, ``equivalent``, ``survived``; ``open``: it survived, no proof was tried; empty: not run."""
     by: str = ""
-    """The test that failed, or ``time``."""
+    """The test that failed, or ``time``; the reason why it is equivalent, if no proof was found."""
     bench: str = ""
     """Hash of the bench that ran."""
 
@@ -162,6 +163,7 @@ def run(name: str, count: int, seed: int, jobs: int, proofs: bool = True) -> lis
     """All mutants of a component with their verdicts; without proofs, what survives stays ``open``."""
     mutants, rtlil, folder = prepare(name, count, seed)
     bench = bench_of(CATALOGUE[name])[1]
+    reasons = REASONS.get(folder.name.rsplit("-", 2)[0], {})
     for one in mutants:
         if one.verdict in ("survived", "open") and one.bench != bench:
             (folder / f"{one.number}.xml").unlink(missing_ok=True)
@@ -172,10 +174,12 @@ def run(name: str, count: int, seed: int, jobs: int, proofs: bool = True) -> lis
         raise SystemExit(f"{name}: the bench fails without a mutant: {outcome(folder / '0.xml')}")
     for place, one in enumerate(mutants):
         killed_by = outcome(folder / f"{one.number}.xml")
-        verdict = "killed" if killed_by else one.verdict or "open"
-        if verdict == "open" and proofs:
+        verdict, why = "killed" if killed_by else one.verdict or "open", ""
+        if verdict == "open" and proofs and one.change not in reasons:
             verdict = "equivalent" if equivalent(rtlil, one.command, name) else "survived"
-        mutants[place] = replace(one, verdict=verdict, by=killed_by, bench=bench)
+        if verdict in ("survived", "open") and one.change in reasons:
+            verdict, why = "equivalent", reasons[one.change]
+        mutants[place] = replace(one, verdict=verdict, by=killed_by or why or one.by, bench=bench)
         keep(folder, mutants)
     return mutants
 
@@ -205,8 +209,15 @@ def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
     left = [
         {"change": one.change, "source": one.source} for one in mutants if one.verdict in ("survived", "open")
     ]
+    reasons = [
+        {"change": one.change, "source": one.source, "reason": one.by}
+        for one in mutants
+        if one.verdict == "equivalent" and one.by
+    ]
     numbers = {"mutants": len(mutants), "killed": killed, "equivalent": proved}
-    return {"name": name, **numbers, "survivors": left, "seed": seed, "commit": commit()}
+    return {
+        "name": name, **numbers, "survivors": left, "reasons": reasons, "seed": seed, "commit": commit()
+    }  # fmt: skip
 
 
 def line_of(row: dict[str, Any]) -> str:

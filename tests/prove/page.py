@@ -39,8 +39,9 @@ Yosys inverts a bit of a cell, fixes it at 0 or 1, or inverts it if another bit 
 sample is spread over modules, cells, wires and lines. The component's own cocotb bench then runs, in its
 usual size. A mutant is *killed* if a test fails, or if the simulation takes ten times the processor time
 that it takes without a mutant. It is *equivalent* if Yosys proves by induction that both agree in the next
-cycle if they agreed in all before (the bench has shown that they agree at first). The others *survive*:
-each is a missing test until a proof shows otherwise, which may not have been tried, or take too long.
+cycle if they agreed in all before (the bench has shown that they agree at first), or for the reason below.
+The others *survive*: each is a missing test until a proof shows otherwise, which may not have been tried, or
+take too long.
 """
 
 _PROOFS = """\
@@ -150,10 +151,12 @@ def _scored(row: dict[str, Any]) -> list[Any]:
 
 
 def _survivors(mutants: list[dict[str, Any]]) -> list[str]:
-    """Every survivor with its place in the RTL."""
-    lines = ["| component | change | line of the RTL |", "|---|---|---|"]
+    """Every survivor with its place in the RTL, and what is equivalent for a reason."""
+    lines = ["| component | change | line of the RTL | equivalent, because |", "|---|---|---|---|"]
     for row in mutants:
-        lines += [f"| {row['name']} | `{one['change']}` | `{one['source']}` |" for one in row["survivors"]]
+        for one in [*row["survivors"], *row.get("reasons", [])]:
+            place = f"| {row['name']} | `{one['change']}` | `{one['source']}` |"
+            lines.append(f"{place} {one.get('reason', 'survived')} |")
     return [*lines, ""]
 
 

@@ -25,14 +25,17 @@ class TB(TestBench):
         super().__init__(dut)
         self.source, self.sink = self.stream_source(), self.stream_sink()
 
-    async def run(self, frames: list[tuple[bytes, bool]], holes: bool = False) -> int:
-        """Checks frames and marks; returns cycles from the first beat to the last frame's end."""
+    async def run(self, frames: list[tuple[bytes, bool]], hole: int | None = None) -> int:
+        """Checks frames and marks; returns cycles from the first beat to the last frame's end.
+
+        ``hole``: the place of a byte that is missing in each frame.
+        """
         for data, bad in frames:
             rest = (len(data) - 1) % SOURCE_BYTES + 1
             user = [0] * (len(data) - rest) + [int(bad)] * rest
             keep = [1] * len(data)
-            if holes:
-                keep[SOURCE_BYTES - 1] = 0
+            if hole is not None:
+                keep[hole] = 0
             await self.source.send(AxiStreamFrame(data, tkeep=keep, tuser=user))
         begun = get_sim_time("ns")
         for data, bad in frames:
@@ -41,10 +44,12 @@ class TB(TestBench):
                 await RisingEdge(self.dut.aclk)
                 waited += 1
                 assert waited < 2000, "no frame"
-            frame = self.sink.recv_nowait()
+            frame = self.sink.recv_nowait(compact=False)
+            assert hole is not None or frame.tkeep == sorted(frame.tkeep, reverse=True), "a hole"
+            frame.compact()
             mark = frame.tuser[-1] if isinstance(frame.tuser, list) else frame.tuser
-            assert bool(mark) == (bad or holes)
-            assert holes or bytes(frame.tdata) == data
+            assert bool(mark) == (bad or hole is not None)
+            assert hole is not None or bytes(frame.tdata) == data
         return int(get_sim_time("ns") - begun) // 4
 
 
@@ -74,8 +79,35 @@ async def full_pace(dut):
 
 @cocotb.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
 async def a_hole_makes_the_frame_bad(dut):
-    """A narrow beat before tlast that is not full; the next frame is good again."""
+    """A narrow beat before tlast that lacks any one byte; the next frame is good again."""
     tb = TB(dut)
     await tb.reset()
-    await tb.run([(random.randbytes(2 * NARROW + 1), False)], holes=True)
-    await tb.run([(random.randbytes(3 * WIDE), False)])
+    for hole in range(NARROW):
+        await tb.run([(random.randbytes(2 * NARROW + 1), False)], hole=hole)
+        await tb.run([(random.randbytes(3 * WIDE), False)])
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def reset_within_a_frame(dut):
+    """What follows a reset starts in byte 0, is good, and waits for nothing that came before."""
+    tb = TB(dut)
+    await tb.reset()
+    for beats in range(1, 2 * WIDE // NARROW + 1):
+        for size in (4 * WIDE, WIDE + 1):
+            keep = [int(not WIDENS), *[1] * (size - 1)]
+            await tb.source.send(AxiStreamFrame(random.randbytes(size), tkeep=keep, tuser=[1] * size))
+        await ClockCycles(dut.aclk, 2 + beats)
+        await tb.reset()
+        assert not int(dut.m_axis_tvalid.value)
+        await tb.run([(random.randbytes(WIDE + 1), False)])
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+async def takes_a_beat_before_it_is_asked(dut):
+    """``tready`` of an empty adapter waits for no ``tready`` behind it."""
+    tb = TB(dut)
+    await tb.reset()
+    tb.sink.pause = True
+    await tb.source.send(AxiStreamFrame(bytes(1)))
+    await ClockCycles(dut.aclk, 6)
+    assert int(dut.m_axis_tvalid.value)

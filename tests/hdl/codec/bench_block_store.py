@@ -159,6 +159,16 @@ async def read_without_a_pause(dut, drop):
 
 
 @cocotb.test()
+async def every_number_of_beats(dut):
+    """Blocks whose numbers of beats have each bit in turn, of tags, of data, and of both."""
+    tb = await TB.started(dut)
+    for bit in range(MOST.bit_length()):
+        for groups, beats in ((1 << bit, 0), (1 << bit, 1 << bit)):
+            tb.add(groups, beats * BEAT_BYTES * GROUP_LANES // BEAT.lanes, random.randrange(WORDS))
+    await tb.finish()
+
+
+@cocotb.test()
 async def holds_the_longest_while_it_is_read(dut):
     """A block of 2304 raw lanes is written while one is read: ``room`` does not wait for the whole first."""
     tb = await TB.started(dut)

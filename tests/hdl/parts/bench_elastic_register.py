@@ -58,3 +58,21 @@ async def in_order(dut, offer, pop):
         await tb.step(0.0, 1.0)
     assert not tb.items
     assert tb.offered is None
+
+
+@cocotb.test()
+async def reset_while_full(dut):
+    """A reset of a single cycle empties both places."""
+    tb = TB(dut)
+    await tb.reset()
+    for _ in range(10):
+        for _ in range(3):
+            await tb.step(1.0, 0.0)
+        assert len(tb.items) == 2
+        for aresetn in (0, 1):  # it arrives a cycle later
+            dut.aresetn.value = aresetn
+            await tb.cycle()
+        tb.items.clear()
+        tb.offered = None
+        for _ in range(6):
+            await tb.step(0.5, 0.5)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why a mutant that no bench can kill is equivalent, where no proof was found.
+
+A reason is about one circuit: it lapses when its component changes (the hash is that of the folder in
+``build/mutants``).
+"""
+
+from __future__ import annotations
+
+_COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
+
+REASONS: dict[str, dict[str, str]] = {
+    "checksum-25b19d33f4fa": {
+        "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
+        "const1 $50.Y[0]": _COUNTS,
+    },
+    "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
+    "shifter_tree-a54d246857c6": {
+        "cnot1 $278.Y[11]": "no cell reads this bit: a register's synchronous reset has replaced it",
+    },
+    "narrower-fa9aee7a0dda": {
+        "const1 $auto$ff.cc:337:slice$36.Q[0]": "a beat has a byte 0, and only parts with a byte leave",
+    },
+    "flow_table-5dd8f0079b4f": {
+        "cnot0 $auto$ff.cc:337:slice$23.Q[6]": "the sweep visits each slot once, in another order",
+    },
+    "alignment_unit-9703fc045455": {
+        "const1 $206.Y[0]": "`data` must be zero while `valid` is low, so what moves besides is zero",
+    },
+    "block_store-e39eab371ca4": {
+        "cnot0 memory.WR_EN[141]": "without a write, it spoils the next free word, which its write replaces",
+    },
+}
+"""``component-hash``: the change, and the reason."""
