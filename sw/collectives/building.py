@@ -15,8 +15,8 @@ on these parts alone; `docs/layers.md` describes its systems.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
 - Loss of small values: `LostEnergy`, `watch`.
-- Statistics: `Ledger`, `Spent`, `counted` to count a transport's calls in a ledger of your own, and for an
-  exchange of your own `counting`.
+- Statistics: `Ledger`, `Spent`, `ledger_of` a transport, `counted` to count its calls in a ledger of your
+  own, and for an exchange of your own `counting`.
 """
 
 from ..codec.scaling import Scaling
@@ -34,7 +34,7 @@ from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
-from .ledger import Ledger, counted, counting
+from .ledger import Ledger, counted, counting, ledger_of
 from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
@@ -71,6 +71,7 @@ __all__ = [
     "is_amount",
     "is_whole",
     "largest_exponent",
+    "ledger_of",
     "moving_data",
     "one_aggregator",
     "reduce_scatter_steps",

@@ -60,7 +60,9 @@ class Statistics:
     seconds
         Time of the calls, of which: ``codec`` to compress, sum and restore; ``waiting`` until data had
         arrived, and to receive them; ``sending`` to hand data to the kernel; ``agreeing`` until all ranks had
-        made the call. The rest is copies, and sums of raw values. Those of torch are not timed.
+        made the call. The rest is copies, and sums of raw values. Those of torch are not timed. Pushes, pulls
+        and answers of a parameter server overlap: ``sending`` lasts until all data are handed over,
+        ``waiting`` until all weights are here, and both include what the rank does meanwhile.
     parts
         The same for each part, in "all".
     """
@@ -276,16 +278,22 @@ def counted(transport: Transport, ledger: Ledger, label: str | None = None) -> I
 
 @contextmanager
 def counting(name: str, path: str, values: int, *forms: WireForm) -> Iterator[None]:
-    """Count what the new ``forms`` carry in this context as one call, of ``values`` values of this rank.
+    """Count what ``forms`` carry in this context as one call, of ``values`` values of this rank.
 
     For a layer's own exchange. An error in the context is not counted.
     """
     transport = forms[0].transport
-    start, sent = perf_counter(), transport.bytes_sent
+    start, sent, before = perf_counter(), transport.bytes_sent, _sum(forms)
     yield
-    spent = Spent(*(sum(getattr(form.spent, each.name) for form in forms) for each in fields(Spent)))
+    spent = Spent(*(after - earlier for after, earlier in zip(_sum(forms), before, strict=True)))
     seconds = perf_counter() - start
     ledger_of(transport).add(name, path, values, transport.bytes_sent - sent, None, None, seconds, 0.0, spent)
+
+
+def _sum(forms: Sequence[WireForm]) -> list[Any]:
+    """Return the sum of each field of `Spent` over different forms."""
+    different = {id(form): form.spent for form in forms}.values()
+    return [sum(getattr(spent, each.name) for spent in different) for each in fields(Spent)]
 
 
 def statistics(comm: Any) -> Statistics:

@@ -220,7 +220,10 @@ class Runner:
                 self._fail(
                     ValueError(f"step {self.step}: the model names no rows of the sparse variable {key!r}")
                 )
-            self.parameters[key][rows[key]] = variable.pull(rows[key])
+            mine = self.parameters[key]
+            values = rows[key].size * (mine.size // max(1, len(mine)))
+            with counting(f"Parallax, pull of {key}", "off", values, *variable.forms):
+                mine[rows[key]] = variable.pull(rows[key])
 
     # One step's gradients.
 
@@ -236,7 +239,9 @@ class Runner:
                 dense[key] = gradient
             elif key in self._served:
                 factor = np.float32(1 / size if config.sparse_op is Op.MEAN else 1)
-                self._served[key].push(self._aligned(key, gradient, rows[key]) * factor)
+                aligned = self._aligned(key, gradient, rows[key]) * factor
+                with counting(f"Parallax, push of {key}", self._path, aligned.size, *self._served[key].forms):
+                    self._served[key].push(aligned)
             elif config.strategy == "all_gather":
                 form = self._form()
                 with counting(f"Parallax, {key}", self._path, gradient.values.size, form):

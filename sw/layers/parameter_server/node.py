@@ -18,6 +18,7 @@ import numpy as np
 from ...transport import Transport, TransportError
 from ..parameters import Floats, Parameters
 from ..traffic import Traffic
+from .exchange.call import Call
 from .exchange.envelope import Envelope, Kind, most_bytes
 from .exchange.handle import Handle
 from .exchange.legs import Data, Leg
@@ -65,6 +66,9 @@ class Node:
         self._handles: set[Handle[Any]] = set()
         self._pulls: dict[int, tuple[Handle[Parameters], Parameters]] = {}
         self._tickets = 0
+        self._calls: dict[Handle[Any], Call] = {}
+        self._coded = 0.0
+        """Seconds of the server's encoding that are counted already."""
         is_worker = self.rank in self.workers
         self._closing = not is_worker
         self._done = not is_worker
@@ -171,6 +175,8 @@ class Node:
             handle.fail(self.error)
 
     def _advance(self, handle: Handle[Any], server: int) -> None:
+        if handle.left == {server} and (call := self._calls.pop(handle, None)):
+            call.end("waiting" if call.name == "pull" else "sending" if call.sent else None)
         if handle.advance(server):
             with self._lock:
                 self._handles.discard(handle)
@@ -188,6 +194,10 @@ class Node:
     def _push(
         self, gradients: Mapping[str, Floats] | None, steps: Mapping[str, int], handle: Handle[None]
     ) -> None:
+        call = Call(self.transport, "push", self.push_leg)
+        if gradients is not None:
+            call.values = sum(gradient.size for gradient in gradients.values())
+            self._calls[handle] = call
         for index in self._in_turn():
             parts = self.plan.of(index, steps)
             if not parts:
@@ -204,11 +214,16 @@ class Node:
             slices = [gradients[p.key].reshape(-1)[p.start : p.stop] for p in parts]
             named = [(p.key, part) for p, part in zip(parts, slices, strict=True)]
             if peer == self.rank:
-                self._take(self.rank, Envelope(Kind.PUSH, numbers, at), self._kept(named))
+                with call.coding():
+                    kept = self._kept(named)
+                self._take(self.rank, Envelope(Kind.PUSH, numbers, at), kept)
                 self._advance(handle, peer)
                 continue
-            meta, data = self.push_leg.encode(named)
-            self.traffic.count("push", data.nbytes, sum(part.nbytes for part in slices))
+            with call.coding():
+                meta, data = self.push_leg.encode(named)
+            raw = sum(part.nbytes for part in slices)
+            call.data(data, raw)
+            self.traffic.count("push", data.nbytes, raw)
             envelope = Envelope(Kind.PUSH, numbers, at, 0, meta, data.nbytes)
             self._control_bytes(envelope)
             self._links.send(peer, envelope, data, partial(self._advance, handle, peer))
@@ -226,6 +241,8 @@ class Node:
         self._tickets += 1
         ticket = self._tickets
         self._pulls[ticket] = handle, into
+        values = sum(array.size for array in into.values())
+        self._calls[handle] = Call(self.transport, "pull", self.pull_leg, values)
         for index in self._in_turn():
             parts = self.plan.of(index, versions)
             if not parts:
@@ -255,7 +272,13 @@ class Node:
                 self._open.discard(peer)
                 return self._more_from(peer)
         else:
-            self._take(peer, envelope, gradients_of(self.push_leg, self.plan, envelope, data))
+            call = Call(self.transport, "push received", self.push_leg)
+            with call.coding():
+                gradients = gradients_of(self.push_leg, self.plan, envelope, data)
+            self._take(peer, envelope, gradients)
+            if envelope.kind is Kind.PUSH:
+                call.values = sum(self.plan.partitions[number].size for number in envelope.numbers)
+                call.end()
             if envelope.kind is Kind.DONE:
                 return self._more_from(peer)
         return True
@@ -280,11 +303,15 @@ class Node:
             # These pass the leg too, so that every worker gets the same weights.
             self._weights(peer, envelope, data)
             return
-        self.traffic.count(
-            "pull", data.nbytes, 4 * sum(self.plan.partitions[n].size for n in envelope.numbers)
-        )
+        values = sum(self.plan.partitions[n].size for n in envelope.numbers)
+        self.traffic.count("pull", data.nbytes, 4 * values)
         self._control_bytes(envelope)
-        self._links.send(peer, envelope, data)
+        assert self.serving is not None
+        call = Call(self.transport, "pull answered", self.pull_leg, values)
+        call.data(data, 4 * values)
+        # All encoding since the last answer, which took place before this call began.
+        coding, self._coded = self.serving.coding - self._coded, self.serving.coding
+        self._links.send(peer, envelope, data, partial(call.end, "sending", coding))
 
     def _weights(self, server: int, envelope: Envelope, data: Data | None) -> None:
         self._limits.moved()
@@ -299,7 +326,10 @@ class Node:
         wanted = [part.number for part in self.plan.of(self.servers.index(server), into)]
         if sorted(envelope.numbers) != wanted:
             raise ValueError(f"weights of {len(envelope.numbers)} partitions, the pull needs {len(wanted)}")
-        found = self.pull_leg.decode(envelope.meta, np.empty(0, np.uint8) if data is None else data, parts)
+        with self._calls[handle].coding():
+            found = self.pull_leg.decode(
+                envelope.meta, np.empty(0, np.uint8) if data is None else data, parts
+            )
         for number, values in zip(envelope.numbers, found, strict=True):
             part = self.plan.partitions[number]
             into[part.key].reshape(-1)[part.start : part.stop] = values

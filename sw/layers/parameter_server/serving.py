@@ -64,6 +64,8 @@ class Serving:
         self._pulls: list[_Pull] = []
         self._snapshots: dict[tuple[int, int], Floats] = {}
         self._encoded: tuple[tuple[tuple[int, int], ...], bytes, Data] | None = None
+        self.coding = 0.0
+        """Seconds spent to encode weights."""
         self._heard = time.monotonic()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
@@ -119,8 +121,10 @@ class Serving:
             identity = tuple(zip(numbers, versions, strict=True))
             if self._encoded is None or self._encoded[0] != identity:
                 parts = [(self.server.partitions[n].key, pull.found[n][1]) for n in numbers]
+                start = time.perf_counter()
                 with own("the encoding of weights"):
                     self._encoded = (identity, *self._leg.encode(parts))
+                self.coding += time.perf_counter() - start
             _, meta, data = self._encoded
             self.server.pulled(pull.worker, numbers)
             reply(

@@ -113,6 +113,11 @@ class SparseVariable:
         """Bytes of one row's values."""
         return 4 * int(np.prod(self.row_shape, dtype=np.int64))
 
+    @property
+    def forms(self) -> tuple[WireForm, WireForm]:
+        """What it sends: values of rows, and gradients."""
+        return self._values, self._push
+
     def pull(self, rows: Rows) -> Floats:
         """Return the values of k ascending, distinct rows, float32[k, ...].
 

@@ -48,11 +48,13 @@ class Encoding(Protocol):
 class Leg(ABC):
     """Turns the values of several partitions into one message, and back.
 
-    ``tagged`` means that the message holds only fp32 values and uses connections that NICs compress.
-    ``exact`` means that sums of what arrives do not depend on their order.
+    ``path`` is that of `allreduce_comp`, for statistics. ``tagged`` means that the message holds only fp32
+    values and uses connections that NICs compress. ``exact`` means that sums of what arrives do not depend on
+    their order.
     """
 
     name: str
+    path = "software"
     tagged = False
     exact = False
     meta_bytes = 0
@@ -104,7 +106,7 @@ def split(values: Floats, parts: Sequence[tuple[str, int]]) -> list[Floats]:
 class RawLeg(Leg):
     """Raw fp32, 4 bytes per value, as messages."""
 
-    name = "raw"
+    name, path = "raw", "off"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         return b"", joined(parts).view(np.uint8)
@@ -177,6 +179,7 @@ class TaggedLeg(Leg):
     If their sums are exact, they are lossy before they are sent: a NIC may send some of them raw.
     """
 
+    path = "nic"
     tagged = True
     meta_bytes = 2
 
