@@ -263,7 +263,7 @@ CATALOGUE = {
                 *({"direction": "tx", **_HALF}, {"direction": "rx", **_HALF}),
             ),
         ),
-        Entry("registers", "control.management:Management"),
+        Entry("registers", "control.management:Management", ({}, _PLANES, _HALF)),
         # At the edge of a board's design: frames, widths.
         Entry("frame_guard", "attach.frame_guard:FrameGuard"),
         Entry(

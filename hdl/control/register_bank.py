@@ -39,7 +39,8 @@ class RegisterBank(wiring.Component):
     counter's low word takes 5 + ``COUNTER_READ_LATENCY``, and more only while the counters are being cleared.
 
     A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
-    their ``parameters_valid``, no later than the write's ``bvalid``.
+    their ``parameters_valid``, no later than the write's ``bvalid``. A ``TOS.BF16`` that is 0 in the bits of
+    the mask reaches them as ``TOS.VALUE``, which means that there are no bf16 lanes.
 
     Parameters
     ----------
@@ -161,7 +162,9 @@ class RegisterBank(wiring.Component):
             m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
         if self.has_half:
             bf16_tos = Signal(8, init=DEFAULT_BF16_TOS)
-            m.d.sync += bf16_tos.eq(field("TOS", "BF16"))
+            value, mask, bf16 = (field("TOS", name) for name in ("VALUE", "MASK", "BF16"))
+            # A driver that knows the first two alone writes 0: no traffic with ToS 0 may become bf16.
+            m.d.sync += bf16_tos.eq(Mux((bf16 & mask).any(), bf16, value))
             m.d.comb += self.bf16_tos.eq(bf16_tos)
         for config, name in ((self.tx_config, "TX_ENABLE"), (self.rx_config, "RX_ENABLE")):
             enable = Signal(name=name.lower(), init=self.registers["CONTROL"][name].reset)

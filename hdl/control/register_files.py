@@ -27,10 +27,10 @@ from .registers import (
 ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
 
-def map_json(codec: str = PAPER) -> str:
-    """Return the register map as JSON text."""
+def map_json(codec: str = PAPER, half: bool = False) -> str:
+    """Return the register map as JSON text. ``half``: of a NIC with bf16 lanes."""
     registers: list[dict[str, Any]] = []
-    for register in registers_of(codec):
+    for register in registers_of(codec, half):
         fields = [
             {"name": part.name, "lsb": part.lsb, "width": part.width, "reset": part.reset,
              "description": part.description}
@@ -41,7 +41,7 @@ def map_json(codec: str = PAPER) -> str:
             "access": register.access, "reset": register.reset, "description": register.description,
             "fields": fields,
         })  # fmt: skip
-    head = {"name": "inceptionn_nic", "codec": codec}
+    head = {"name": "inceptionn_nic", "codec": codec, **({"half": True} if half else {})}
     head |= {"version": ".".join(map(str, MAP_VERSION)), "bus": "AXI4-Lite"}
     widths = {"address_width": ADDRESS_WIDTH, "data_width": DATA_WIDTH}
     return json.dumps({**head, **widths, "registers": registers}, indent=1) + "\n"
@@ -89,7 +89,7 @@ def _counter_table(registers: Iterable[Register]) -> list[str]:
 
 
 def map_markdown() -> str:
-    """Return the register map as Markdown: that of the paper's codec, then how each other codec's differs."""
+    """Return the register map as Markdown: that of the paper's codec, then how the others differ."""
     lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(registers_of())]
     for direction in DIRECTIONS:
         title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]
@@ -97,14 +97,36 @@ def map_markdown() -> str:
     for codec in CODECS:
         if codec != PAPER:
             lines += _differences(codec)
+    new = _new(registers_of(HALF, half=True), registers_of(HALF))
+    lines += ["", "## With bf16 lanes", "", *_HALF_HEAD, *_tables(new)]
     return "\n".join(lines) + "\n"
+
+
+HALF = "planes"
+"""The codec that has bf16 lanes."""
+_HALF_HEAD = [
+    f"`VERSION.BF16` tells them. With `--half`, a NIC with the {HALF} codec has the registers above, except:",
+    "",
+    "- A driver that writes 0 to the new byte of `TOS` has a NIC with fp32 lanes alone.",
+    "- These differ or are new:",
+    "",
+]
+
+
+def _new(registers: Iterable[Register], known: Iterable[Register]) -> list[Register]:
+    old = set(known)
+    return [register for register in registers if register not in old]
+
+
+def _tables(registers: list[Register]) -> list[str]:
+    counted = (register for register in registers if not register.fields)
+    return [*_control_tables(registers), "", *_counter_table(counted)]
 
 
 def _differences(codec: str) -> list[str]:
     """Return the section on how a codec's map differs from that of the paper's codec."""
-    paper, own = set(registers_of()), registers_of(codec)
-    other = [register for register in own if register not in paper]
-    gone = {register.name for register in paper} - {register.name for register in own}
+    own = registers_of(codec)
+    gone = {register.name for register in registers_of()} - {register.name for register in own}
     names = ", ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
     late = ["- A frame is in the transmit counters at most 112 cycles after its verdict."]
     return [
@@ -117,15 +139,13 @@ def _differences(codec: str) -> list[str]:
         *(late if slot_count("tx", codec) > COUNTER_SLOTS else []),
         "- These differ or are new:",
         "",
-        *_control_tables(other),
-        "",
-        *_counter_table(register for register in other if not register.fields),
+        *_tables(_new(own, registers_of())),
     ]
 
 
-def write_map_json(path: Path | str, codec: str = PAPER) -> None:
+def write_map_json(path: Path | str, codec: str = PAPER, half: bool = False) -> None:
     """Write the register map as JSON to ``path``."""
-    Path(path).write_text(map_json(codec), encoding="utf-8")
+    Path(path).write_text(map_json(codec, half), encoding="utf-8")
 
 
 def write_map_markdown(path: Path | str) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Literal
 
 from inceptionn.wire import (
+    BF16_LANES,
     DEFAULT_BF16_TOS,
     DEFAULT_K,
     DEFAULT_MAX_PAYLOAD,
@@ -20,6 +21,7 @@ from inceptionn.wire import (
     DEFAULT_MODE,
     DEFAULT_TOS,
     DEFAULT_TOS_MASK,
+    GROUP_LANES,
     CodecParameters,
     Verdict,
     codec_spec,
@@ -89,8 +91,10 @@ _VERDICT_TEXT = {
     Verdict.MALFORMED: "Marked bad: valid shim, but the block is cut short, too long or impossible.",
 }
 _BF16_TOS = Field(
-    "BF16", 16, 8, DEFAULT_BF16_TOS, "As VALUE, for frames with bf16 lanes; none if it matches VALUE."
-)
+    "BF16", 16, 8, DEFAULT_BF16_TOS,
+    "As VALUE, for frames with bf16 lanes. None have them if it is 0 or VALUE in the bits of MASK.",
+)  # fmt: skip
+_HAS_BF16 = Field("BF16", 8, 1, 1, "There are bf16 lanes, TOS.BF16 and counters of them; else 0.")
 _VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes."
 
 
@@ -122,6 +126,7 @@ def _control(codec: str, half: bool) -> Iterator[Register]:
         "VERSION", 0x004, "ro", "Versions.",
         (
             Field("WIRE", 0, 8, codec_spec(codec).version, _VERSION_TEXT),
+            *([_HAS_BF16] if half else []),
             Field("MAP_MINOR", 16, 8, MAP_VERSION[1], "Minor version of this map; grows with additions."),
             Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with other changes."),
         ),
@@ -188,16 +193,21 @@ def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register
     if half:
         yield counter(SLOT_BF16, "COMPRESSED_BF16", "Of the frames of COMPRESSED, those with bf16 lanes.")
         yield counter(SLOT_BF16 + 1, "LANES_BF16", "bf16 lanes in compressed frames.")
-    yield from class_counters(codec)
+    yield from class_counters(codec, half)
 
 
 @cache
-def class_counters(codec: str = PAPER) -> tuple[Register, ...]:
-    """Return the transmit counters of a codec's classes: lanes by tag (paper), groups by code (planes)."""
+def class_counters(codec: str = PAPER, half: bool = False) -> tuple[Register, ...]:
+    """Return the transmit counters of a codec's classes: lanes by tag (paper), groups by code (planes).
+
+    ``half``: groups of 16 bf16 lanes, too.
+    """
     spec = codec_spec(codec)
     base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if spec.counts_lanes else CODE_BASE
+    fp32 = f"{GROUP_LANES} lanes"
+    lanes = f"{GROUP_LANES} fp32 or {BF16_LANES.group_lanes} bf16 lanes" if half else fp32
     return tuple(
-        _counter("tx", base + COUNTER_BYTES * number, each.counter, each.text)
+        _counter("tx", base + COUNTER_BYTES * number, each.counter, each.text.replace(fp32, lanes))
         for number, each in enumerate(spec.classes)
     )
 
@@ -248,5 +258,5 @@ def counter_slots(direction: Direction, codec: str = PAPER, half: bool = False) 
     """Return a direction's counters by slot number, those of the classes included."""
     found = counters(direction, codec, half)
     if direction == "tx":
-        found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec))}
+        found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec, half))}
     return found

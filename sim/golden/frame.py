@@ -29,7 +29,7 @@ class EngineConfig:
     Their values matter to the transmit engine only and may be invalid (it then passes everything).
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
     the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes (planes only); None for an engine
-    without them. Equal to ``tos`` in the bits of the mask, it means that there are none.
+    without them. In the bits of the mask, 0 or ``tos`` means that there are none.
     """
 
     enable: bool = True
@@ -69,6 +69,7 @@ class EngineConfig:
         if (
             isinstance(self.parameters, PlanesParameters)
             and bf16 is not None
+            and bf16 & self.tos_mask
             and (self.tos ^ bf16) & self.tos_mask
         ):
             forms[bf16] = Planes(self.parameters, wire.BF16_LANES)

@@ -90,6 +90,9 @@ def _phases() -> Sequence:
     )
 
 
+_ZERO = Case("bf16 at 0", tcp(HALVES, tos=0), V.UNTAGGED)
+
+
 def transmitted() -> list[Sequence]:
     """Return every case of the transmit engine."""
     mixed = bf16_payload("edges", 16) + bf16_payload("fractions", 160)
@@ -111,6 +114,8 @@ def transmitted() -> list[Sequence]:
         Sequence("without bf16 lanes", WITHOUT, off),
         Sequence("both ToS values equal", replace(CONFIG, bf16_tos=0x28), off),
         Sequence("both ToS values equal but for ECN", replace(CONFIG, bf16_tos=0x2B), off),
+        Sequence("ToS value of bf16 is 0", replace(CONFIG, bf16_tos=0), (*off, _ZERO)),
+        Sequence("ToS value of bf16 is 0 but for ECN", replace(CONFIG, bf16_tos=3), (*off, _ZERO)),
         Sequence(
             "ToS values exchanged",
             replace(CONFIG, tos=TOS, bf16_tos=0x28),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of Management: every word of the aperture against the register table, through AXI4-Lite."""
+"""cocotb bench of Management: every word of the aperture against the register table, through AXI4-Lite.
+
+Parameters, neither needed: ``codec``, ``half``.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +20,54 @@ from inceptionn.hdl.control.register_map import Register
 from inceptionn.hdl.control.registers import (
     ADDRESS_WIDTH,
     DIRECTIONS,
-    REGISTERS,
+    SLOT_BF16,
     SLOT_BYTES_IN,
     SLOT_BYTES_OUT,
     SLOT_FRAMES_IN,
     SLOT_FRAMES_OUT,
     SLOT_LANES,
     VERDICTS,
-    counters,
+    class_slot,
+    counter_slots,
+    registers_of,
 )
+from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Parameters, Tag, Verdict
+from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Verdict, codec_spec
 
-SETTLE = 64
+CODEC, HALF = bench_parameters().get("codec", "paper"), bench_parameters().get("half", False)
+SPEC = codec_spec(CODEC)
+REGISTERS = registers_of(CODEC, HALF)
+SLOTS = {direction: counter_slots(direction, CODEC, HALF) for direction in DIRECTIONS}
+SETTLE = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
+NUMBERS = [field.name for field in REGISTERS["PARAMETERS"].fields]
 CONTROL = [register for register in REGISTERS if register.fields]
 
 
-def pack_report(verdict: int, bytes_in: int, bytes_out: int, lanes: tuple[int, ...] = (0, 0, 0, 0)) -> int:
-    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "counts": list(lanes)}
-    return frame_report().const(report).as_bits()
+def pack_report(
+    verdict: int, bytes_in: int, bytes_out: int, counts: tuple[int, ...] = (), lanes: int = 0, half: int = 0
+) -> int:
+    layout = frame_report(CODEC, HALF)
+    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": lanes, "half": half}
+    known = {name: report[name] for name in report if name in layout.members}
+    counts = counts or (0,) * len(SPEC.classes)
+    return layout.const(known | {"counts": list(counts)}).as_bits()
 
 
 def unpack_config(word: int) -> dict[str, int]:
-    return {name: word >> field.offset & (1 << field.width) - 1 for name, field in EngineConfig.as_shape()}
+    """The settings that the codec has."""
+    return {
+        name: word >> field.offset & (1 << field.width) - 1
+        for name, field in EngineConfig.as_shape()
+        if name not in ("e0", "t", "b") or name.upper() in NUMBERS
+    }
+
+
+def settings(dut, direction: str) -> dict[str, int]:
+    """What an engine sees."""
+    seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
+    return seen | ({"bf16_tos": int(getattr(dut, f"{direction}_bf16_tos").value)} if HALF else {})
 
 
 class RegisterModel:
@@ -69,7 +96,7 @@ class RegisterModel:
         limits = REGISTERS["PAYLOAD"]
         maximum = min(limits["MAX"].get(self.values["PAYLOAD"]), DEFAULT_MAX_PAYLOAD)
         self.values["PAYLOAD"] = self.values["PAYLOAD"] & ~limits["MAX"].mask | limits["MAX"].put(maximum)
-        numbers = Parameters(*(self.field("PARAMETERS", name) for name in ("E0", "T", "B")))
+        numbers = SPEC.type(*(self.field("PARAMETERS", name) for name in NUMBERS))
         self.values["STATUS"] = REGISTERS["STATUS"]["PARAMETERS_VALID"].put(numbers.valid)
 
     def field(self, register: str, name: str) -> int:
@@ -80,13 +107,18 @@ class RegisterModel:
             "enable": self.field("CONTROL", f"{direction.upper()}_ENABLE"),
             "tos": self.field("TOS", "VALUE"),
             "tos_mask": self.field("TOS", "MASK"),
-            "e0": self.field("PARAMETERS", "E0"),
-            "t": self.field("PARAMETERS", "T"),
-            "b": self.field("PARAMETERS", "B"),
+            **{name.lower(): self.field("PARAMETERS", name) for name in NUMBERS},
             "parameters_valid": self.field("STATUS", "PARAMETERS_VALID"),
             "min_payload": self.field("PAYLOAD", "MIN"),
             "max_payload": self.field("PAYLOAD", "MAX"),
+            **({"bf16_tos": self.bf16_tos} if HALF else {}),
         }
+
+    @property
+    def bf16_tos(self) -> int:
+        """That of fp32 stands for no bf16 lanes."""
+        mask, bf16 = self.field("TOS", "MASK"), self.field("TOS", "BF16")
+        return bf16 if bf16 & mask else self.field("TOS", "VALUE")
 
 
 class TB(TestBench):
@@ -117,7 +149,7 @@ class TB(TestBench):
             await RisingEdge(self.dut.aclk)
             for direction in DIRECTIONS:
                 config = unpack_config(int(getattr(self.dut, f"{direction}_config").value))
-                numbers = Parameters(config["e0"], config["t"], config["b"])
+                numbers = SPEC.type(*(config[name.lower()] for name in NUMBERS))
                 assert config["parameters_valid"] == numbers.valid, config
                 assert config["max_payload"] <= DEFAULT_MAX_PAYLOAD, config
 
@@ -160,7 +192,7 @@ class TB(TestBench):
         return {
             register.name: await self.counter(register)
             for direction in DIRECTIONS
-            for register in counters(direction).values()
+            for register in SLOTS[direction].values()
         }
 
 
@@ -170,7 +202,8 @@ async def reset_values(dut):
     tb = TB(dut)
     await tb.reset()
     for direction in DIRECTIONS:
-        assert unpack_config(int(getattr(dut, f"{direction}_config").value)) == DEFAULT_CONFIG
+        reset = {name: value for name, value in DEFAULT_CONFIG.items() if name in settings(dut, direction)}
+        assert settings(dut, direction) == reset | ({"bf16_tos": 0x2C} if HALF else {})
     for address in range(0, 1 << ADDRESS_WIDTH, 4):
         assert await tb.read(address) == tb.model.read(address), hex(address)
 
@@ -187,8 +220,7 @@ async def access_rights(dut):
         for register in CONTROL:
             assert await tb.read(register.offset) == tb.model.read(register.offset), register.name
         for direction in DIRECTIONS:
-            seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
-            assert seen == tb.model.config(direction)
+            assert settings(dut, direction) == tb.model.config(direction)
 
 
 @cocotb.test(timeout_time=800, timeout_unit="us")
@@ -214,8 +246,7 @@ async def random_traffic(dut, probability):
         expected = tb.model.write(word, int.from_bytes(data, "little") << 8 * first, strobe)
         assert response.resp == expected, hex(word)
         for direction in DIRECTIONS:
-            seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
-            assert seen == tb.model.config(direction), f"after a write to {word:#x}"
+            assert settings(dut, direction) == tb.model.config(direction), f"after a write to {word:#x}"
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -306,16 +337,28 @@ async def parameters_valid_edges(dut):
     """STATUS.PARAMETERS_VALID on both sides of every edge; the watch of the engines' inputs looks on."""
     tb = TB(dut)
     await tb.reset()
-    register, edges = REGISTERS["PARAMETERS"], (0, 1, 2, 126, 127, 128, 255)
+    register, edges = REGISTERS["PARAMETERS"], (0, 1, 2, 112, 113, 126, 127, 128, 255)
     valid = 0
-    for e0, t, b in itertools.product(edges, repeat=3):
-        word = register["E0"].put(e0) | register["T"].put(t) | register["B"].put(b)
+    for numbers in itertools.product(edges, repeat=len(NUMBERS)):
+        word = sum(register[name].put(value) for name, value in zip(NUMBERS, numbers, strict=True))
         await tb.axil.write_dword(register.offset, word)
         tb.model.write(register.offset, word, 0xF)
         status = await tb.read(REGISTERS["STATUS"].offset)
-        assert status == tb.model.read(REGISTERS["STATUS"].offset), (e0, t, b)
+        assert status == tb.model.read(REGISTERS["STATUS"].offset), numbers
         valid += status[0]
-    assert valid == 40
+    assert valid == {"paper": 98, "planes": 2}[CODEC]
+
+
+@cocotb.test(skip=not HALF)
+async def an_older_driver(dut):
+    """What knows no bf16 lanes writes 0 to their byte of TOS, which turns them off."""
+    tb = TB(dut)
+    await tb.reset()
+    assert REGISTERS["VERSION"]["BF16"].get((await tb.read(REGISTERS["VERSION"].offset))[0]) == 1
+    for word, bf16 in ((0xFC28, 0x28), (0x2CFC28, 0x2C), (0x03FC28, 0x28), (0xB400FC24, 0x24)):
+        await tb.axil.write_dword(REGISTERS["TOS"].offset, word)
+        for direction in DIRECTIONS:
+            assert settings(dut, direction)["bf16_tos"] == bf16, hex(word)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -329,20 +372,27 @@ async def counters_and_clear(dut):
         for _ in range(300):
             await RisingEdge(dut.aclk)
             for direction in DIRECTIONS:
-                slots = counters(direction)
+                slots = SLOTS[direction]
                 verdict = source.choice(VERDICTS[direction])
                 sizes = source.getrandbits(17), source.getrandbits(17)
                 compressed = verdict == Verdict.COMPRESSED
-                lanes = tuple(source.getrandbits(12) if compressed else 0 for _ in Tag)
+                bits = frame_report(CODEC, HALF)["counts"].shape.elem_shape
+                counts = tuple(source.getrandbits(bits) if compressed else 0 for _ in SPEC.classes)
+                lanes, half = source.getrandbits(12) if compressed else 0, HALF and source.randrange(2)
                 valid, frame_in, frame_out = (source.randrange(2) for _ in range(3))
-                getattr(dut, f"{direction}_reports_payload").value = pack_report(verdict, *sizes, lanes)
+                report = pack_report(verdict, *sizes, counts, lanes, half)
+                getattr(dut, f"{direction}_reports_payload").value = report
                 getattr(dut, f"{direction}_reports_valid").value = valid
                 getattr(dut, f"{direction}_frame_in").value = frame_in
                 getattr(dut, f"{direction}_frame_out").value = frame_out
                 amounts = {SLOT_FRAMES_IN: frame_in, SLOT_FRAMES_OUT: frame_out}
                 if valid:
                     amounts |= {verdict: 1, SLOT_BYTES_IN: sizes[0], SLOT_BYTES_OUT: sizes[1]}
-                    amounts |= {SLOT_LANES + tag: lanes[tag] for tag in Tag if compressed}
+                    amounts |= {SLOT_BF16: half} if HALF else {}
+                    if compressed:
+                        amounts |= {class_slot(i, CODEC): count for i, count in enumerate(counts)}
+                    if compressed and not SPEC.counts_lanes:
+                        amounts |= {SLOT_BF16 + 1: 2 * lanes} if half else {SLOT_LANES: lanes}
                 for slot, amount in amounts.items():
                     expected[slots[slot].name] += amount
         await RisingEdge(dut.aclk)

@@ -34,23 +34,23 @@ def test_document_is_the_table() -> None:
 def test_markdown_names_every_register_and_field(tmp_path: Path) -> None:
     write_map_markdown(tmp_path / "map.md")
     text = (tmp_path / "map.md").read_text(encoding="utf-8")
-    for register in (*REGISTERS, *registers_of("planes")):
+    for register in (*REGISTERS, *registers_of("planes"), *registers_of("planes", half=True)):
         assert f"| `{register.offset:#05x}` | `{register.name}` |" in text
         for part in register.fields:
             assert f"| `{register.name}.{part.name}` | {part.bits} | `{part.reset:#x}` |" in text
 
 
-@pytest.mark.parametrize("codec", ["paper", "planes"])
-def test_json_holds_the_table(codec: str, tmp_path: Path) -> None:
-    registers = registers_of(codec)
-    write_map_json(tmp_path / "map.json", codec)
+@pytest.mark.parametrize(("codec", "half"), [("paper", False), ("planes", False), ("planes", True)])
+def test_json_holds_the_table(codec: str, half: bool, tmp_path: Path) -> None:
+    registers = registers_of(codec, half)
+    write_map_json(tmp_path / "map.json", codec, half)
     found = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
     assert found["address_width"] == ADDRESS_WIDTH
     rebuilt = tuple(
         Register(**{**entry, "fields": tuple(Field(**part) for part in entry["fields"])})
         for entry in ({k: v for k, v in r.items() if k != "reset"} for r in found["registers"])
     )
-    assert found["codec"] == codec
+    assert (found["codec"], found.get("half", False)) == (codec, half)
     assert rebuilt == registers.registers
     assert [entry["reset"] for entry in found["registers"]] == [register.reset for register in registers]
 
@@ -83,6 +83,18 @@ def test_codecs_differ_in_version_parameters_and_class_counters() -> None:
     assert planes["TX_LANES"].offset == REGISTERS["TX_LANES_ZERO"].offset == 0x1E0
     with pytest.raises(ValueError, match="codec must be one of paper, planes, not 'zip'"):
         registers_of("zip")
+
+
+def test_bf16_lanes_add_registers() -> None:
+    planes, half = registers_of("planes"), registers_of("planes", half=True)
+    assert half["VERSION"].reset ^ planes["VERSION"].reset == half["VERSION"]["BF16"].mask == 0x100
+    assert half["TOS"].reset ^ planes["TOS"].reset == half["TOS"]["BF16"].put(0x2C) == 0x2C0000
+    known = {register.name for register in planes}
+    added = {register.name: register.offset for register in half if register.name not in known}
+    assert added == {"TX_COMPRESSED_BF16": 0x1E8, "TX_LANES_BF16": 0x1F0, "RX_RESTORED_BF16": 0x2E8}
+    assert {r.name for r in half if r.fields and r.reset != planes[r.name].reset} == {"VERSION", "TOS"}
+    text = half["TX_GROUPS_CODE_3"].description
+    assert text == "Groups of 8 fp32 or 16 bf16 lanes with code 3 in compressed frames."
 
 
 def test_every_verdict_has_a_counter_where_it_can_happen() -> None:

@@ -226,8 +226,9 @@ class EngineTB(TestBench):
     async def send(self, stimuli: Iterable[Stimulus]) -> None:
         """Queues frames back to back, with their settings."""
         for stimulus in stimuli:
-            config = stimulus.config  # without a ToS byte of its own, bf16 has that of fp32
-            self.configs.append((bits(config), config.tos if config.bf16_tos is None else config.bf16_tos))
+            config = stimulus.config  # the register bank gives fp32's ToS byte for none, or for 0
+            bf16 = config.bf16_tos or 0
+            self.configs.append((bits(config), bf16 if bf16 & config.tos_mask else config.tos))
             await self.source.send(stimulus.stream_frame())
 
     async def run(
