@@ -242,9 +242,13 @@ CATALOGUE = {
             {"transmit": False},
         ),
         # Several engines side by side.
-        Entry("flow_directory", "parallel.flow_directory:FlowDirectory"),
+        Entry("flow_directory", "parallel.flow_directory:FlowDirectory", ({}, {"half": True})),
         Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
-        Entry("packet_dispatch", "parallel.packet_dispatch:PacketDispatch", ({"engines": 2, "flows": True},)),
+        Entry(
+            "packet_dispatch",
+            "parallel.packet_dispatch:PacketDispatch",
+            ({"engines": 2, "flows": True}, {"engines": 2, "flows": True, **_HALF}),
+        ),
         Entry("collect_queue", "parallel.collect_queue:CollectQueue", ({"engines": 2},), bench=""),
         Entry("packet_collect", "parallel.packet_collect:PacketCollect", ({"engines": 2},)),
         Entry("report_merge", "parallel.report_merge:ReportMerge", ({"engines": 2},), bench=""),
@@ -325,5 +329,6 @@ CATALOGUE = {
         # The whole NIC.
         Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
         Entry("planes_nic", "nic:Nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
+        Entry("bf16_nic", "nic:Nic", (_HALF, {"engines": 2, **_HALF}), bench=""),
     )
 }

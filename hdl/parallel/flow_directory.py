@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which frames all of several transmit engines must see, so that their flow tables stay equal."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -71,14 +73,30 @@ class FlowDirectory(wiring.Component):
     slot has another generation and is ignored.
 
     Throughput: one frame per cycle of those that do not touch the table, one in 5 cycles of the others.
+
+    Parameters
+    ----------
+    half : :class:`bool`
+        The engines have bf16 lanes, whose frames have a ToS byte of their own.
     """
 
-    frames: In(stream.Signature(FlowFrame, always_ready=True))  #: The beginning of each frame, in order.
-    #: Frames are accepted, and 8 more after it falls; low after reset until the directory is empty.
-    room: Out(1)
-    tickets: Out(stream.Signature(Ticket))  #: One for each frame, in order.
-    #: Of shared frames: the engines' tables hold the frame's flow. May be forgotten under pressure.
-    confirmations: In(stream.Signature(Ticket, always_ready=True))
+    def __init__(self, *, half: bool = False):
+        self.has_half = half
+        super().__init__(
+            {
+                #: The beginning of each frame, in order.
+                "frames": In(stream.Signature(FlowFrame, always_ready=True)),
+                #: With ``half=True``: the setting of that frame.
+                **({"bf16_tos": In(8)} if half else {}),
+                #: Frames are accepted, and 8 more after it falls; low after reset until the directory is
+                #: empty.
+                "room": Out(1),
+                "tickets": Out(stream.Signature(Ticket)),  #: One for each frame, in order.
+                #: Of shared frames: the engines' tables hold the frame's flow. May be forgotten under
+                #: pressure.
+                "confirmations": In(stream.Signature(Ticket, always_ready=True)),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -115,6 +133,8 @@ class FlowDirectory(wiring.Component):
 
         p = Pipeline(m, control={"valid"})
         p.let(valid=self.frames.valid, config=self.frames.payload.config)
+        if self.has_half:
+            p.let(bf16_tos=self.bf16_tos)
         p.stage(
             ipv4=Mux(vlan, inner, outer) == ETHERTYPE_IPV4,
             ip=cut(L3, L4),
@@ -122,12 +142,18 @@ class FlowDirectory(wiring.Component):
         )
         ip, tcp, config = p.ip, p.tcp, p.config
 
-        m.submodules.matcher = matcher = TosMatcher()
+        matches = []
+        tags = {"matcher": config.tos, **({"bf16_matcher": p.bf16_tos} if self.has_half else {})}
+        for name, tos in tags.items():
+            m.submodules[name] = matcher = TosMatcher()
+            m.d.comb += [
+                matcher.tos.eq(IPV4.read(ip, "tos")),
+                matcher.config_tos.eq(tos),
+                matcher.config_mask.eq(config.tos_mask),
+            ]
+            matches.append(matcher.match)
         key = Signal(FlowKey)
         m.d.comb += [
-            matcher.tos.eq(IPV4.read(ip, "tos")),
-            matcher.config_tos.eq(config.tos),
-            matcher.config_mask.eq(config.tos_mask),
             key.source.eq(IPV4.read(ip, "source")),
             key.destination.eq(IPV4.read(ip, "destination")),
             key.source_port.eq(TCP.read(tcp, "source_port")),
@@ -137,7 +163,7 @@ class FlowDirectory(wiring.Component):
         p.stage(
             payload=(IPV4.read(ip, "total_length") - headers)[:17],
             tagged=(
-                config.enable & config.parameters_valid & p.ipv4 & matcher.match
+                config.enable & config.parameters_valid & p.ipv4 & reduce(or_, matches)
                 & (Cat(IPV4.read(ip, "ihl"), IPV4.read(ip, "version")) == 0x45)
                 & (IPV4.read(ip, "protocol") == PROTOCOL_TCP)
             ),

@@ -72,10 +72,13 @@ class PacketDispatch(wiring.Component):
                 "s_axis": In(AXIStream(engines * burst)),  #: Frames.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
+                **({"bf16_tos": In(8)} if width.half else {}),  #: With ``width.half``: likewise.
                 "m_axis": Out(AXIStream(burst)).array(engines),  #: To the engines.
                 #: To the engines. A frame's settings show from the cycle after its first beat was accepted to
                 #: the next frame's.
                 "engine_config": Out(EngineConfig).array(engines),
+                #: With ``width.half``: likewise.
+                **({"engine_bf16_tos": Out(8).array(engines)} if width.half else {}),
                 #: One per frame: its route.
                 "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
                 #: Number of an engine's frames that left :class:`PacketCollect` in this cycle.
@@ -92,7 +95,9 @@ class PacketDispatch(wiring.Component):
         m.submodules.input = source = FrameInput(data_bytes=self.engines * self.width.bytes)
         word_shape = word_layout(self.engines, self.width)
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
-        m.submodules.configs = configs = PushQueue(EngineConfig, 32, 4)
+        given: Any = Cat(self.config, self.bf16_tos) if self.width.half else self.config
+        self._settings = given.shape()
+        m.submodules.configs = configs = PushQueue(self._settings, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
         beat = source.beats.payload
         begins = beat.first
@@ -103,7 +108,7 @@ class PacketDispatch(wiring.Component):
             words.i.payload.last.eq(beat.last),
             words.i.payload.bad.eq(beat.bad),
             configs.i.valid.eq(begins),
-            configs.i.payload.eq(self.config),
+            configs.i.payload.eq(given),
         ]
         tickets = self._tickets(m, source, words.room & configs.room)
         ticket = tickets.payload
@@ -145,7 +150,7 @@ class PacketDispatch(wiring.Component):
 
         # One row of flip-flops between the choice and the block RAMs of all queues.
         moved = Signal(word_shape, reset_less=True)
-        settings = Signal(EngineConfig, reset_less=True)
+        settings = Signal(self._settings, reset_less=True)
         m.d.sync += [moved.eq(word), settings.eq(configs.o.payload)]
         levels = []
         for i, queue in enumerate(queues):
@@ -168,7 +173,7 @@ class PacketDispatch(wiring.Component):
         beat = source.beats.payload
         tickets = stream.Signature(Ticket).create(path=("tickets",))
         if self.flows:
-            m.submodules.directory = directory = FlowDirectory()
+            m.submodules.directory = directory = FlowDirectory(half=self.width.half)
             wiring.connect(m, directory.tickets, wiring.flipped(tickets))
             wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
             m.d.comb += [
@@ -176,6 +181,7 @@ class PacketDispatch(wiring.Component):
                 directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
                 directory.frames.payload.config.eq(self.config),
                 source.room.eq(room & directory.room),
+                *([directory.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
             ]
         else:
             m.d.comb += [tickets.valid.eq(1), source.room.eq(room)]
@@ -192,20 +198,23 @@ class PacketDispatch(wiring.Component):
         m.d.sync += free.eq(waiting[0] & waiting[1])
         return free
 
-    def _attach(self, m: Module, i: int, queue: DispatchQueue, begins: Value, settings: data.View) -> None:
+    def _attach(self, m: Module, i: int, queue: DispatchQueue, begins: Value, settings: Any) -> None:
         """Connect engine ``i``'s stream, and the settings that go with its frames."""
         stream = self.m_axis[i]
         wiring.connect(m, queue.m_axis, wiring.flipped(stream))
-        m.submodules[f"configs{i}"] = configs = PushQueue(EngineConfig, MOST_FRAMES, 0)
+        m.submodules[f"configs{i}"] = configs = PushQueue(self._settings, MOST_FRAMES, 0)
         first = Signal(name=f"first{i}", init=1)
-        current = Signal(EngineConfig, name=f"config{i}", reset_less=True)
+        current = Signal(self._settings, name=f"config{i}", reset_less=True)
+        shown: Any = self.engine_config[i]
+        if self.width.half:
+            shown = Cat(shown, self.engine_bf16_tos[i])
         accept = Signal(name=f"accept{i}")
         m.d.comb += [
             accept.eq(stream.tvalid & stream.tready),
             configs.i.valid.eq(begins),
             configs.i.payload.eq(settings),
             configs.o.ready.eq(accept & first),
-            self.engine_config[i].eq(current),
+            shown.eq(current),
         ]
         with m.If(accept):
             m.d.sync += first.eq(stream.tlast)

@@ -49,8 +49,6 @@ class ParallelEngines(wiring.Component):
 
     def __init__(self, engines: int, shape: EngineShape = USUAL, *, transmit: bool):
         check_engines(engines)
-        if shape.half:
-            raise ValueError("half must be off: the dispatcher has one ToS byte, none for bf16 lanes")
         width = engines * shape.bytes
         self.engines = engines
         self.transmit = transmit
@@ -60,6 +58,7 @@ class ParallelEngines(wiring.Component):
                 "s_axis": In(AXIStream(width)),  #: Frames in.
                 "m_axis": Out(AXIStream(width)),  #: Frames out, in the same order.
                 "config": In(EngineConfig),  #: As of the engine.
+                **({"bf16_tos": In(8)} if shape.half else {}),  #: As of the engine.
                 #: As of the engine.
                 "reports": Out(stream.Signature(shape.report, always_ready=True)),
             }
@@ -77,6 +76,8 @@ class ParallelEngines(wiring.Component):
         wiring.connect(m, merge.confirmations, dispatch.confirmations)
         wiring.connect(m, merge.reports, wiring.flipped(self.reports))
         m.d.comb += dispatch.config.eq(self.config)
+        if self.shape.half:
+            m.d.comb += dispatch.bf16_tos.eq(self.bf16_tos)
         for i in range(self.engines):
             kind = CompressionEngine if self.transmit else DecompressionEngine
             engine = kind(self.shape)
@@ -86,6 +87,7 @@ class ParallelEngines(wiring.Component):
             wiring.connect(m, engine.reports, merge.engine_reports[i])
             m.d.comb += [
                 engine.config.eq(dispatch.engine_config[i]),
+                *([engine.bf16_tos.eq(dispatch.engine_bf16_tos[i])] if self.shape.half else []),
                 dispatch.collected[i].eq(collect.collected[i]),
                 dispatch.reported[i].eq(merge.reported[i]),
             ]

@@ -2,7 +2,8 @@
 """cocotb bench of FlowDirectory: tables that see the frames it selects must stay equal.
 
 The referee is the golden transmit engine, once with one table that sees all frames, and once as several
-engines, each with a table of its own that sees the shared frames and a share of the others.
+engines, each with a table of its own that sees the shared frames and a share of the others. Parameter
+``half``, not needed: engines with bf16 lanes.
 """
 
 from __future__ import annotations
@@ -20,17 +21,23 @@ from lockstep import Lockstep
 from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, FlowFrame, Ticket
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, transmit
 from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
-from inceptionn.wire import FLOW_TABLE_SIZE, Verdict
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import DEFAULT_BF16_TOS, FLOW_TABLE_SIZE, Verdict, planes_parameters
 
 ENGINES = 3
+HALF = bench_parameters().get("half", False)
+BASE = EngineConfig()
+if HALF:
+    BASE = EngineConfig(parameters=planes_parameters(10), bf16_tos=DEFAULT_BF16_TOS)
 CONFIGS = (
-    EngineConfig(),
-    EngineConfig(),
-    EngineConfig(enable=False),
-    EngineConfig(min_payload=80),
-    EngineConfig(max_payload=64),
-    EngineConfig(tos=0x68),
-    replace(EngineConfig(), tos_mask=0),
+    BASE,
+    BASE,
+    replace(BASE, enable=False),
+    replace(BASE, min_payload=80),
+    replace(BASE, max_payload=64),
+    replace(BASE, tos=0x68),
+    replace(BASE, tos_mask=0),
+    *([replace(BASE, bf16_tos=BASE.tos), replace(BASE, bf16_tos=0x68)] if HALF else []),
 )
 IN_TABLE = {Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN}
 """Verdicts that say that the tables hold the flow now."""
@@ -40,7 +47,8 @@ Frame = tuple[bytes, bool, EngineConfig]
 
 def frame(flow: Flow, **changes) -> bytes:
     """A TCP segment of ``flow``: 64 bytes of values at phase 0, unless said otherwise."""
-    arguments = {"payload": bytes(64), "sequence": 4 * random.getrandbits(20)} | changes
+    tos = DEFAULT_BF16_TOS if HALF and random.random() < 0.5 else BASE.tos
+    arguments = {"payload": bytes(64), "sequence": 4 * random.getrandbits(20), "tos": tos} | changes
     return tcp(
         arguments.pop("payload"),
         source=flow.source,
@@ -125,6 +133,7 @@ class TB(Lockstep):
                 header = (data + noise[len(data) :])[:HEADER_BYTES]
                 beginning = {"header": int.from_bytes(header, "little"), "config": bits(config)}
                 inputs |= {"frames_valid": 1, "frames_payload": beginning}
+                inputs |= {"bf16_tos": config.bf16_tos} if HALF else {}
                 self.sent.append(waiting.popleft())
             if self.read("tickets_valid") and random.random() < take:
                 inputs["tickets_ready"] = 1

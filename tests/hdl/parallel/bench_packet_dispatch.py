@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PacketDispatch: whole frames to one engine each or to all, in order, with their settings.
 
-Parameters ``engines``, ``flows``.
+Parameters ``engines``, ``flows``; ``half``, not needed: engines with bf16 lanes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from engine_bench import bits, gaps
 
+from inceptionn.hdl.control.config import EngineConfig as ConfigBits
 from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES, dispatched
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.packets import SYN, tcp, udp
@@ -23,7 +24,17 @@ from inceptionn.wire import BURST_BYTES
 
 ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
 WIDTH = ENGINES * BURST_BYTES
-CONFIGS = [bits(EngineConfig(max_payload=9000 - n)) for n in range(5)]
+HALF = bench_parameters().get("half", False)
+TOS_AT = ConfigBits.as_shape().size
+"""Where the ToS byte of bf16 lanes follows the other settings."""
+
+
+def settings_of(config: EngineConfig, bf16_tos: int = 0x2C) -> int:
+    """All settings of a frame as one number."""
+    return bits(config) | (bf16_tos << TOS_AT if HALF else 0)
+
+
+CONFIGS = [settings_of(EngineConfig(max_payload=9000 - n), 0x2C + 4 * n) for n in range(5)]
 ROUTE = dispatched(ENGINES)
 LIMIT = 3000
 """Cycles without a frame that count as a hang."""
@@ -60,12 +71,14 @@ class TB(TestBench):
         dut, first = self.dut, True
         while True:
             await RisingEdge(dut.aclk)
-            value = random.getrandbits(len(dut.config))
+            value = random.getrandbits(TOS_AT + 8 * HALF)
             if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
                 if first:
                     value = self.settings.popleft()
                 first = bool(dut.s_axis_tlast.value)
-            dut.config.value = value
+            dut.config.value = value % (1 << TOS_AT)
+            if HALF:
+                dut.bf16_tos.value = value >> TOS_AT
             if dut.frames_valid.value:
                 route = ROUTE.from_bits(int(dut.frames_payload.value))
                 self.way.append((route.owner, route.targets))
@@ -73,13 +86,13 @@ class TB(TestBench):
     async def _engine(self, i: int) -> None:
         dut = self.dut
         valid, ready, last = (getattr(dut, f"m_axis_{i}_{name}") for name in ("tvalid", "tready", "tlast"))
-        config = getattr(dut, f"engine_config_{i}")
+        shown = [getattr(dut, f"engine_{name}_{i}") for name in ("config", *(["bf16_tos"] * HALF))]
         collected, reported = getattr(dut, f"collected_{i}"), getattr(dut, f"reported_{i}")
         first, look, ended, counted, opened = True, False, 0, 0, 0
         while True:
             await RisingEdge(dut.aclk)
             if look:
-                self.found[i].append(int(config.value))
+                self.found[i].append(sum(int(part.value) << at * TOS_AT for at, part in enumerate(shown)))
             look = bool(valid.value and ready.value and first)
             if valid.value and ready.value:
                 first = bool(last.value)
@@ -187,13 +200,15 @@ async def waits_for_engines(dut):
 async def shared_frames(dut):
     """Frames that may change the flow table go to all engines, others to one."""
     tb = await TB.started(dut)
-    config = bits(EngineConfig())
+    config = settings_of(EngineConfig())
     frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]
+    frames += [tcp(bytes(400), tos=0x2C, source_port=7)]
     for frame in frames:
         tb.settings.append(config)
         await tb.source.send(AxiStreamFrame(frame))
-    await check(tb, frames, [False] * 5, [config] * 5)
-    assert [targets == (1 << ENGINES) - 1 for _, targets in tb.way] == [True, False, True, False, False]
+    await check(tb, frames, [False] * 6, [config] * 6)
+    shared = [targets == (1 << ENGINES) - 1 for _, targets in tb.way]
+    assert shared == [True, False, True, False, False, HALF]
 
 
 @cocotb.test(skip=not FLOWS)
