@@ -22,7 +22,8 @@ def block_beat(width: Beat = BURST) -> data.StructLayout:
             "data": width.bits,
             "keep": width.bytes,  # which bytes exist: the lower ones; all but in the last beat
             "last": 1,
-            # With the block's first beat alone: the lanes announced; byte 3 of the shim (B or E0).
+            # With the block's first beat alone: the lanes announced, or pairs of bf16 lanes; byte 3 of the
+            # shim (B, E0, or for bf16 E0 + 128).
             "lanes": 16,
             "base": 8,
         }

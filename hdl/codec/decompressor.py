@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Blocks in, bursts of fp32 out: what the decompressors of both codecs share."""
+"""Blocks in, bursts of lanes out: what the decompressors of both codecs share."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def decoded_burst(width: Beat = BURST) -> data.StructLayout:
 
 
 class Decompressor(wiring.Component):
-    """Restores blocks to fp32 bursts.
+    """Restores blocks to bursts of fp32 lanes, or with ``width.half`` of pairs of bf16 lanes.
 
     ::
 
@@ -188,13 +188,13 @@ class StandaloneDecompressor(wiring.Component):
         self.shape = shape
         super().__init__(
             {
-                #: Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*. ``tready`` does not
-                #: depend on ``tvalid`` and is low only when a buffer fills up.
+                #: Blocks, one per packet; ``tuser`` on the first beat: their lanes *n*, or pairs of bf16
+                #: lanes. ``tready`` does not depend on ``tvalid`` and is low only when a buffer fills up.
                 "s_axis": In(AXIStream(self.shape.bytes, 16)),
                 #: ``tkeep`` of the last beat has four bits per present lane. ``tuser = 1`` at ``tlast``:
                 #: malformed block.
                 "m_axis": Out(AXIStream(self.shape.bytes, 1)),
-                "cfg_b": In(8),  #: Byte 3 of the shim: B or E0; read with every block's first beat.
+                "cfg_b": In(8),  #: Byte 3 of the shim; read with every block's first beat.
             }
         )
 

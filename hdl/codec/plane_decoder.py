@@ -29,9 +29,9 @@ def block_layout(width: Beat = BURST) -> data.StructLayout:
         {
             # Groups in the block, or pairs of groups, less one.
             "more_groups": 12 - exact_log2(width.lanes),
-            # Lanes of its last group or pair, less one.
+            # Lanes of its last group or pair, less one; of bf16 lanes pairs of them.
             "more_lanes": exact_log2(width.lanes),
-            # The shim's byte 3: B or E0.
+            # The shim's byte 3: B, E0, or for bf16 lanes E0 + 128.
             "base": 8,
             # Position of the byte before the block's data.
             "origin": position_bits(width),

@@ -33,7 +33,7 @@ class ReceiveOrder(data.Struct):
 
 
 class Shim(data.Struct):
-    """The shim's fields in host order. ``b``: byte 3, B or E0."""
+    """The shim's fields in host order. ``b``: byte 3, B, E0, or for bf16 E0 + 128."""
 
     b: 8
     length: 16

@@ -24,7 +24,7 @@ CODES = 16
 CODE_BYTES = (*range(14), 15, BURST_BYTES)
 """Bytes of a group's data, indexed by its code."""
 RAW_CODE = 15
-"""The group has a raw lane, and its data are fp32 words."""
+"""The group has a raw lane, and its data are its lanes' words, fp32 or bf16."""
 CODE_WORD_BYTES = WORD_BYTES
 CODE_WORD_GROUPS = 4
 """Groups whose codes share a word of the code plane."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The decompressor of the planes codec: blocks in, bursts of fp32 out."""
+"""The decompressor of the planes codec: blocks in, bursts of fp32 or bf16 lanes out."""
 
 from typing import Any
 
@@ -15,10 +15,11 @@ from .plane_buffer import PlaneBuffer
 
 
 class Decompressor(decompressor.Decompressor):
-    """Blocks of codes and bit planes to fp32 bursts (wire format, section 9).
+    """Blocks of codes and bit planes to bursts of fp32, with ``width.half`` also of bf16 (sections 9 and 10).
 
     A block is malformed, too, if a code after its last group or an absent lane of that group is not zero.
-    Latency: 23 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is E0, 113 to 126.
+    Latency: 23 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is E0, 113 to 126;
+    of a block with bf16 lanes, two in place of each fp32 lane, E0 + 128.
 
     Parameters and members are those of the base.
     """

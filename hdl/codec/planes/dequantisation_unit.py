@@ -16,7 +16,9 @@ from .plane_unit import CODE_BITS
 
 
 class DequantisationUnit(wiring.Component):
-    """The data of a group, or two, to a burst of fp32 (the counterpart of the Decompression Unit).
+    """The data of a group, or two, to a burst of fp32, with ``width.half`` also of pairs of bf16 lanes.
+
+    The counterpart of the paper's Decompression Unit.
 
     Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
 
@@ -32,11 +34,11 @@ class DequantisationUnit(wiring.Component):
         super().__init__(
             {
                 "codes": In(CODE_BITS * self.width.groups),  #: The groups' codes, 4 bits each.
-                #: As of :class:`PlaneBuffer`: byte *j* is plane *j*, or a raw group's words.
+                #: As of :class:`PlaneBuffer`: byte *j* (bf16: word *j*) is plane *j*, or a raw group's words.
                 "data": In(self.width.bits),
                 "absent": In(width.lanes),  #: Lanes that the block does not have.
                 "base": In(8),  #: E0; of bf16 lanes E0 + 128.
-                "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i.
+                "burst": Out(self.width.bits),  #: Lane *i* in bits 32i+31..32i; bf16 lane *i* in 16i+15..16i.
                 "impossible": Out(width.lanes),  #: Lanes that are absent and not zero.
             }
         )
