@@ -14,6 +14,7 @@ import digits
 import numpy as np
 
 TOS = 0x28
+BF16_TOS = 0x2C
 DATA_PORT, CONTROL_PORT, WEIGHTS_PORT = 5001, 5000, 5002
 
 
@@ -33,6 +34,13 @@ class Phase:
     """Iterations in the capture."""
     deaf: int | None = None
     """Iteration of the phase in which the second host loses what reaches it for a moment."""
+    bf16: bool = False
+    """The gradients travel as bfloat16, marked with a ToS of 0x2C, and not as float32 with 0x28."""
+
+    @property
+    def tos(self) -> int:
+        """The mark of the gradients' packets."""
+        return BF16_TOS if self.bf16 else TOS
 
     @property
     def segment(self) -> int:
@@ -46,7 +54,7 @@ class Peer:
     def __init__(self, rank: int, phase: Phase, barrier: Barrier, addresses: tuple[str, str]):
         self.rank, self.phase, self.barrier, self.addresses = rank, phase, barrier, addresses
         self.control = self._tcp(CONTROL_PORT, tos=0)
-        self.data = self._tcp(DATA_PORT, TOS) if phase.transport == "tcp" else self._udp()
+        self.data = self._tcp(DATA_PORT, phase.tos) if phase.transport == "tcp" else self._udp()
         self.sent = hashlib.sha256()
         self.port = self.data.getsockname()[1]
 
@@ -70,15 +78,28 @@ class Peer:
 
     def _udp(self) -> socket.socket:
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, TOS)
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, self.phase.tos)
         s.bind((self.addresses[self.rank], DATA_PORT))
         s.connect((self.addresses[1 - self.rank], DATA_PORT))
         self.barrier.wait()
         return s
 
+    def rounded(self, gradient: digits.Floats) -> digits.Floats:
+        """Return a gradient, float32[SIZE], as the other rank gets it: a bf16 is rounded to the nearest."""
+        if not self.phase.bf16:
+            return gradient
+        words = gradient.view(np.uint32)
+        even = (words >> 16) & 1
+        return ((words + 0x7FFF + even) & np.uint32(0xFFFF0000)).view(np.float32)
+
+    def payload(self, gradient: digits.Floats) -> bytes:
+        """Return the bytes that are sent for a gradient of `rounded`: a bf16 is the upper half of a float."""
+        words = gradient.astype("<f4").view("<u4")
+        return ((words >> 16).astype("<u2") if self.phase.bf16 else words).tobytes()
+
     def send(self, gradient: digits.Floats) -> None:
-        """Send a gradient, float32[SIZE], as it is in memory."""
-        payload = gradient.astype("<f4").tobytes()
+        """Send a gradient of `rounded`, float32[SIZE]."""
+        payload = self.payload(gradient)
         self.sent.update(payload)
         if self.phase.transport == "udp":
             self.barrier.wait()  # datagrams are not held back: both sockets' buffers are known to be empty
@@ -89,7 +110,10 @@ class Peer:
 
     def receive(self) -> digits.Floats:
         """Return the other rank's gradient, float32[SIZE]."""
-        return self._floats(self.data)
+        if not self.phase.bf16:
+            return self._floats(self.data)
+        halves = np.frombuffer(self._bytes(self.data, 2 * digits.SIZE), "<u2")
+        return (halves.astype("<u4") << 16).view("<f4")
 
     def tell(self, **facts: Any) -> None:
         """Send one line of JSON over the untagged control connection, and read the answering line."""
@@ -110,10 +134,13 @@ class Peer:
             return self._floats(s)
 
     def _floats(self, s: socket.socket) -> digits.Floats:
+        return np.frombuffer(self._bytes(s, 4 * digits.SIZE), "<f4")
+
+    def _bytes(self, s: socket.socket, count: int) -> bytearray:
         data = bytearray()
-        while len(data) < 4 * digits.SIZE:
-            data += self._receive(4 * digits.SIZE - len(data), s)
-        return np.frombuffer(data, "<f4")
+        while len(data) < count:
+            data += self._receive(count - len(data), s)
+        return data
 
     @staticmethod
     def _receive(most: int, s: socket.socket) -> bytes:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Records real TCP and UDP traffic that carries the gradients of a network while it is trained.
 
-    sudo python examples/record_capture.py [--out examples/captures/digits.pcap]
+    sudo python examples/record_capture.py [--bf16] [--out examples/captures/digits.pcap]
 
 Linux only, as root. Two network namespaces stand for two hosts, joined by a veth pair with every
 offload switched off, so that the frames recorded are those that a NIC would get: MTU-sized,
@@ -9,8 +9,8 @@ with real checksums. Nothing leaves the namespaces. The two hosts train one mult
 (`digits.py`), data-parallel; both really need the other's gradients, which travel as raw
 little-endian fp32 over connections marked with ``setsockopt(IP_TOS, 0x28)``, following the rules for
 a tagged connection: floats only, writes of a multiple of 4 bytes, a maximum segment size that is a
-multiple of 4. Two untagged connections accompany it: one for the weights at the start, one for a
-line of JSON per iteration.
+multiple of 4. With ``--bf16`` most gradients travel as bfloat16, marked with 0x2C. Two untagged
+connections accompany it: one for the weights at the start, one for a line of JSON per iteration.
 
 The training runs through the phases of `PHASES`, which differ in MTU, TCP timestamps (a payload at
 byte 66 of the frame, or 54), ECN and protocol. Of each phase the first few iterations are recorded,
@@ -32,6 +32,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
@@ -41,7 +42,7 @@ from typing import Any
 import digits
 import numpy as np
 from link import Frame, Host, Link, Recorder, write_pcap
-from peer import CONTROL_PORT, DATA_PORT, TOS, WEIGHTS_PORT, Peer, Phase
+from peer import BF16_TOS, CONTROL_PORT, DATA_PORT, TOS, WEIGHTS_PORT, Peer, Phase
 
 SEED, BATCH, EPOCHS_PER_PHASE = 20181020, 64, 2
 DEAF_SECONDS = 0.05
@@ -53,6 +54,13 @@ PHASES = (
     Phase("mtu9000-timestamps", 9000, "tcp", timestamps=True, ecn=False, recorded=9),
     Phase("mtu9000-ecn", 9000, "tcp", timestamps=False, ecn=True, recorded=8),
 )
+BF16_PHASES = (
+    Phase("mtu1500-timestamps-bf16", 1500, "tcp", timestamps=True, ecn=False, recorded=6, deaf=3, bf16=True),
+    Phase("mtu1500", 1500, "tcp", timestamps=False, ecn=False, recorded=3),
+    Phase("mtu1500-udp-bf16", 1500, "udp", timestamps=False, ecn=False, recorded=3, bf16=True),
+    Phase("mtu9000-ecn-bf16", 9000, "tcp", timestamps=False, ecn=True, recorded=6, bf16=True),
+)
+"""Those of ``--bf16``: both types, with both MTUs."""
 
 
 def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connection) -> None:
@@ -77,6 +85,7 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
         for i in range(iterations):
             batch = next(indices)
             loss, mine = digits.gradient(weights, x[batch], labels[batch])
+            mine = peer.rounded(mine)
             if i == deaf:
                 if rank == 1:
                     host.deafen()
@@ -90,7 +99,8 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
             theirs = peer.receive()
             optimizer.step(weights, (mine + theirs) / 2)
             peer.tell(iteration=iteration, loss=round(loss, 6))
-            gradients.append({"iteration": iteration, "sha256": hashlib.sha256(mine.tobytes()).hexdigest()})
+            digest = hashlib.sha256(peer.payload(mine)).hexdigest()
+            gradients.append({"iteration": iteration, "sha256": digest})
             iteration += 1
         peer.close()
         orders.send(
@@ -104,7 +114,7 @@ def train(rank: int, hosts: tuple[Host, Host], barrier: Barrier, orders: Connect
         )
 
 
-def record(link: Link) -> tuple[list[Frame], list[dict[str, Any]]]:
+def record(link: Link, phases: Sequence[Phase]) -> tuple[list[Frame], list[dict[str, Any]]]:
     """Train through all phases; return the frames recorded and a manifest entry per phase."""
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(2, timeout=60)
@@ -121,7 +131,7 @@ def record(link: Link) -> tuple[list[Frame], list[dict[str, Any]]]:
 
     frames: list[Frame] = []
     entries = []
-    for phase in PHASES:
+    for phase in phases:
         link.configure(mtu=phase.mtu, timestamps=phase.timestamps, ecn=phase.ecn)
         recorder = Recorder(link.hosts[0])
         results = run(phase, phase.recorded, phase.deaf)
@@ -152,15 +162,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    default = Path(__file__).parent / "captures" / "digits.pcap"
+    captures = Path(__file__).parent / "captures"
+    parser.add_argument("--bf16", action="store_true", help="most gradients as bfloat16, ToS 0x2C")
     parser.add_argument(
-        "--out", type=Path, default=default, help="pcap to write; the manifest is written next to it"
+        "--out", type=Path, help="pcap to write, the manifest next to it (captures/digits.pcap, or bf16.pcap)"
     )
-    out = parser.parse_args().out
+    arguments = parser.parse_args()
+    out = arguments.out or captures / ("bf16.pcap" if arguments.bf16 else "digits.pcap")
     if os.geteuid() != 0:
         sys.exit("record_capture: network namespaces need root")
     with Link(("192.0.2.1", "192.0.2.2")) as link:
-        frames, phases = record(link)
+        frames, phases = record(link, BF16_PHASES if arguments.bf16 else PHASES)
         macs = [host.mac for host in link.hosts]
     write_pcap(out, frames)
     manifest = {
@@ -175,6 +187,7 @@ def main() -> None:
         "batch": BATCH,
         "network": [digits.INPUTS, digits.HIDDEN, digits.CLASSES],
         "tos": TOS,
+        **({"bf16_tos": BF16_TOS} if arguments.bf16 else {}),
         "ports": {"data": DATA_PORT, "control": CONTROL_PORT, "weights": WEIGHTS_PORT},
         "hosts": [{"mac": mac, "address": a} for mac, a in zip(macs, link.addresses, strict=True)],
         "recorded_at": "the first host: its own frames are transmit, the other's are receive",

@@ -106,6 +106,22 @@ def test_streams_are_the_gradients(manifest: dict[str, Any], frames: list[Packet
     check_content(manifest, frames)
 
 
+def test_bf16_capture() -> None:
+    """Both types of gradients, each with its own mark; the same bytes when segments are lost."""
+    pcap = PCAP.with_name("bf16.pcap")
+    manifest, frames = read(pcap)
+    assert hashlib.sha256(pcap.read_bytes()).hexdigest() == manifest["sha256"]
+    check_content(manifest, frames)
+    for number, phase in enumerate(manifest["phases"]):
+        recorded = [f for f in phase_frames(manifest, frames, number) if IP in f and payload(f)]
+        data = [f for f in recorded if f[IP].tos & ~ECN_BITS]
+        assert len(data) > 10
+        assert {f[IP].tos & ~ECN_BITS for f in data} == {0x2C if phase["bf16"] else 0x28}
+        assert all(len(payload(f)) % 4 == 0 for f in data)
+    assert {phase["bf16"] for phase in manifest["phases"]} == {False, True}
+    assert manifest["phases"][-1]["test_accuracy_after"] > 0.95
+
+
 def test_first_gradient_is_reproducible(manifest: dict[str, Any], frames: list[Packet]) -> None:
     """The first exchange equals the gradient computed here from the manifest's seed."""
     pytest.importorskip("sklearn")
