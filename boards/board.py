@@ -29,8 +29,8 @@ class Options:
 
     ``clock_ratio``: the stream clock divided by the engines' clock. ``data_width``: the target's stream width
     in bits. ``engines``: engine pairs that share one stream. ``lanes``: fp32 lanes of an engine, by default
-    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``prefix``:
-    begins the names of all modules and files.
+    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``half``: with
+    bf16 lanes, too, which the codec planes alone has. ``prefix``: begins the names of all modules and files.
     """
 
     ports: int | None = None
@@ -41,11 +41,12 @@ class Options:
     lanes: int | None = None
     codec: str = PAPER
     prefix: str = DEFAULT_PREFIX
+    half: bool = False
 
     @property
     def shape(self) -> EngineShape:
         """Shape of the engines; ``ValueError`` if there is none of these lanes and codec."""
-        return EngineShape.of(GROUP_LANES if self.lanes is None else self.lanes, self.codec)
+        return EngineShape.of(GROUP_LANES if self.lanes is None else self.lanes, self.codec, self.half)
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,9 @@ def generate(
     codec: Annotated[
         str, typer.Option("--codec", metavar="CODEC", help=f"Lane codec of the engines: {', '.join(CODECS)}.")
     ] = PAPER,
+    half: Annotated[
+        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
+    ] = False,
     prefix: Annotated[
         str,
         typer.Option(
@@ -131,7 +134,7 @@ def generate(
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
     try:
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
-        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix))
+        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, half))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)

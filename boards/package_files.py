@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version as distribution_version
 from typing import Any
@@ -19,7 +20,7 @@ from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, regist
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.tops import TOPS, tops_of
 from inceptionn.hdl.verilog import convert
-from inceptionn.wire import DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
 from .board import ENGINE, Board, Options, Target
 from .module_names import DEFAULT_PREFIX, rename, renamed
@@ -57,7 +58,7 @@ _WHAT = {
 }
 
 
-def register_context(codec: str) -> dict[str, Any]:
+def register_context(codec: str, half: bool = False) -> dict[str, Any]:
     """Return the values for ``registers.md.j2``.
 
     They are a bound's value, and the counters of lanes or groups by class.
@@ -66,7 +67,8 @@ def register_context(codec: str) -> dict[str, Any]:
         "codec": codec_of(codec),
         "parameters_register": registers_of(codec)["PARAMETERS"],
         "parameters_8": bound_word(8, codec=codec),
-        "class_counters": class_counters(codec),
+        "class_counters": class_counters(codec, half),
+        "half": half,
     }
 
 
@@ -89,6 +91,8 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--lanes {options.lanes}")
     if options.codec != PAPER:
         words.append(f"--codec {options.codec}")
+    if options.half:
+        words.append("--half")
     if options.prefix != DEFAULT_PREFIX:
         words.append(f"--prefix {options.prefix}")
     if options.part and options.part != board.part:
@@ -102,7 +106,8 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")
-    tos = f"ToS {DEFAULT_TOS:#04x} under {DEFAULT_TOS_MASK:#04x}"
+    bf16 = f" (bf16 {DEFAULT_BF16_TOS:#04x})" if nic.shape.half else ""
+    tos = f"ToS {DEFAULT_TOS:#04x}{bf16} under {DEFAULT_TOS_MASK:#04x}"
     codec = nic.shape.codec.spec
     reset = f"{codec.mode_of(None) or codec.name}, error bound 2^-{DEFAULT_K}, {tos}"
     formats = f"wire format {codec.version}, register map {'.'.join(map(str, MAP_VERSION))}"
@@ -130,7 +135,9 @@ def package(
     """
     target = board.target(board, options)
     files: dict[str, str] = {}
-    sizes = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
+    sizes: dict[str, Any] = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
+    if options.half:
+        sizes["half"] = True
     if options.prefix != DEFAULT_PREFIX:
         sizes["prefix"] = options.prefix
     parameters = {**target.parameters, **sizes}
@@ -141,8 +148,9 @@ def package(
 
     origins: dict[str, str] = {}
     shape = options.shape
+    alone = replace(shape, half=False)
     nic = Nic(shape, engines=options.engines)
-    modules = {name: factory() for name, factory in tops_of(shape).items() if name != ENGINE}
+    modules = {name: factory() for name, factory in tops_of(alone).items() if name != ENGINE}
     for module, component in {ENGINE: nic, **modules}.items():
         put(f"{module}.v", partial(convert, component, module, sources=origins))
     shell = target.make() if target.make is not None else None
@@ -151,11 +159,11 @@ def package(
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
-    put("registers.json", partial(map_json, options.codec))
+    put("registers.json", partial(map_json, options.codec, options.half))
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():
-        put(name, partial(make, options.codec))
-    standalone = standalone_modules(modules, shape)
+        put(name, partial(make, options.codec, options.half))
+    standalone = standalone_modules(modules, alone)
     metadata = {
         "module": target.module, **target.metadata(), "ports": port_table(top, shell is not None),
         "standalone": standalone,
@@ -176,7 +184,8 @@ def package(
         "lint_sources": [source for source in sources if source not in vendor],
         "crossings": crossings, "standalone": standalone,
         "interfaces": () if target.top else target.interfaces,
-        "arguments": arguments(board, options, target), **register_context(options.codec), **target.context,
+        "arguments": arguments(board, options, target), **register_context(options.codec, options.half),
+        **target.context,
     }  # fmt: skip
     put(ooc, lambda: render("ooc.xdc.j2", context))
     put("project.tcl", lambda: render("project.tcl.j2", context))

@@ -7,18 +7,31 @@ A NIC's register ``VERSION.WIRE`` tells its codec; see :func:`read_codec`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inceptionn.hdl.control.register_map import RegisterMap
-from inceptionn.hdl.control.registers import REGISTERS, class_counters, registers_of
-from inceptionn.wire import CODECS, DEFAULT_CODEC, CodecParameters, CodecSpec
+from inceptionn.hdl.control.registers import REGISTERS, class_counters, has_bf16, registers_of
+from inceptionn.wire import (
+    CODECS,
+    DEFAULT_BF16_TOS,
+    DEFAULT_CODEC,
+    DEFAULT_K,
+    CodecParameters,
+    CodecSpec,
+)
+
+from .golden import EngineConfig
 
 
 @dataclass(frozen=True)
 class NicCodec:
-    """One codec of NICs: its record, with the registers and counters that follow from it."""
+    """One codec of NICs: its record, with the registers and counters that follow from it.
+
+    ``half``: the NIC has bf16 lanes, too.
+    """
 
     spec: CodecSpec
+    half: bool = False
 
     @property
     def name(self) -> str:
@@ -28,7 +41,12 @@ class NicCodec:
     @property
     def registers(self) -> RegisterMap:
         """All registers of a NIC with this codec."""
-        return registers_of(self.name)
+        return registers_of(self.name, self.half)
+
+    def config(self, k: int = DEFAULT_K, mode: str | None = None) -> EngineConfig:
+        """Return the settings of an engine out of reset, with the bound 2^-k."""
+        bf16_tos = DEFAULT_BF16_TOS if self.half else None
+        return EngineConfig(parameters=self.spec.parameters(k, mode), bf16_tos=bf16_tos)
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -44,7 +62,7 @@ class NicCodec:
 
         0 without a NIC.
         """
-        names = self.counters if self.spec.counts_lanes else ("TX_LANES",)
+        names = self.counters if self.spec.counts_lanes else ("TX_LANES", "TX_LANES_BF16")
         return sum(registers.get(name, 0) for name in names)
 
 
@@ -74,9 +92,10 @@ def read_codec(read: Callable[[int], int]) -> NicCodec:
     found = read(identity.offset)
     if found != identity.reset:
         raise ValueError(f"register ID reads {found:#x}, not {identity.reset:#x}")
-    wire = version["WIRE"].get(read(version.offset))
+    word = read(version.offset)
+    wire = version["WIRE"].get(word)
     for codec in NIC_CODECS.values():
         if codec.spec.version == wire:
-            return codec
+            return replace(codec, half=has_bf16(word))
     versions = [spec.version for spec in CODECS.values()]
     raise ValueError(f"register VERSION reads wire format {wire}, not one of {versions}")

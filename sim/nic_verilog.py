@@ -20,19 +20,24 @@ def nic_module(verilog: str) -> str | None:
     return found and found[1]
 
 
-def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1) -> str:
-    """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache."""
+def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1, half: bool = False) -> str:
+    """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache; ``half``: with bf16."""
     from inceptionn.hdl.engine.shape import EngineShape
     from inceptionn.hdl.nic import Nic
 
     from .runner import emit
 
-    make = partial(Nic, EngineShape.of(lanes, codec), engines=engines)
-    return emit(make, "inceptionn_nic", known_as=f"{engines} of {lanes} lanes, {codec}")
+    make = partial(Nic, EngineShape.of(lanes, codec, half), engines=engines)
+    known_as = f"{engines} of {lanes} lanes, {codec}{', bf16' if half else ''}"
+    return emit(make, "inceptionn_nic", known_as=known_as)
 
 
-def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper") -> Path:
+def nic_verilog(
+    given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper", half: bool = False
+) -> Path:
     """Return the file ``given``, or write the Verilog of a NIC with this codec to the folder ``scratch``.
+
+    ``half``: with bf16 lanes.
 
     ``FileNotFoundError`` and ``ValueError`` for a given file that is missing or has no ``inceptionn_nic``.
     """
@@ -44,6 +49,6 @@ def nic_verilog(given: Path | None, scratch: Path, step: Callable[[str], None], 
         return given
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)
-    path = scratch / f"inceptionn_nic_{codec}.v"
-    path.write_text(emit_nic(codec))
+    path = scratch / f"inceptionn_nic_{codec}{'_half' if half else ''}.v"
+    path.write_text(emit_nic(codec, half=half))
     return path

@@ -11,7 +11,7 @@ from typing import Self
 from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import bound_word
 from inceptionn.hdl.control.register_map import DATA_WIDTH, Field, Register, RegisterMap
-from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, registers_of
+from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, has_bf16, registers_of
 
 _log = logging.getLogger(__name__)
 WORD_BYTES = DATA_WIDTH // 8
@@ -119,9 +119,9 @@ class Bus(ABC):
         found = self.read("ID")
         if found != IDENTITY:
             raise BusError(f"not a NIC of inceptionn: ID reads {found:#010x}, not {IDENTITY:#010x}")
-        wire = self.read("VERSION.WIRE")
+        wire, half = self.read("VERSION.WIRE"), has_bf16(self.read("VERSION"))
         for codec in CODECS.values():
             if codec.spec.version == wire:
-                self.codec, self.registers = codec.name, registers_of(codec.name)
+                self.codec, self.registers = codec.name, registers_of(codec.name, half)
                 return
         raise BusError(f"VERSION.WIRE reads {wire}, a wire format that this tool does not know")

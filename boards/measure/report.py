@@ -154,6 +154,7 @@ def report(
     ] = None,
     board: Annotated[str, one_of(CAPACITIES, "One of {}.", "--board", metavar="BOARD")] = "vc709",
     codec: CodecName = PAPER,
+    half: Annotated[bool, typer.Option("--half", help="With bf16 lanes; needs --codec planes.")] = False,
     route: Annotated[
         bool, typer.Option("--route", help="Route components that have not been routed (minutes each).")
     ] = False,
@@ -183,6 +184,10 @@ def report(
     Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's for an ECP5 as
     a proxy, if `inceptionn timing` or --route has routed exactly this circuit.
     """
+    try:
+        shape = EngineShape.of(codec=codec, half=half)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--half") from error
     names = _checked(components or ([] if codec == PAPER else PLANES_COMPONENTS))
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
@@ -201,7 +206,7 @@ def report(
                 errors.print(text)
 
         for name in names:
-            found[name] = figures(name, cache_dir, EngineShape.of(codec=codec), with_route=route, note=note)
+            found[name] = figures(name, cache_dir, shape, with_route=route, note=note)
             progress.advance(task)
     entry = report_history.entry(board, found)
     capacity = asdict(CAPACITIES[board])

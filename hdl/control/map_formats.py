@@ -31,7 +31,7 @@ def bound_word(k: int, mode: str | None = None, codec: str = PAPER) -> int:
     return parameters_word(codec_spec(codec).parameters(k, mode))
 
 
-def c_header(codec: str = PAPER) -> str:
+def c_header(codec: str = PAPER, half: bool = False) -> str:
     """Write ``inceptionn_registers.h``: offsets, masks and shifts of registers and fields (C99, C++)."""
     lines = [
         "/* SPDX-License-Identifier: BSD-2-Clause */",
@@ -49,7 +49,7 @@ def c_header(codec: str = PAPER) -> str:
         f"#define {PREFIX}APERTURE {1 << ADDRESS_WIDTH:#x}u",
         "",
     ]
-    for register in registers_of(codec):
+    for register in registers_of(codec, half):
         name = f"{PREFIX}{register.name}"
         lines.append(f"/* {register.description} */")
         lines.append(f"#define {name} {register.offset:#05x}u")
@@ -94,7 +94,7 @@ def _fields(register: Register) -> tuple[Field, ...]:
     return register.fields or (Field("COUNT", 0, register.width, 0, register.description),)
 
 
-def systemrdl(codec: str = PAPER) -> str:
+def systemrdl(codec: str = PAPER, half: bool = False) -> str:
     """Write ``inceptionn_registers.rdl``: one address map (SystemRDL 2.0)."""
     lines = [
         "// SPDX-License-Identifier: BSD-2-Clause",
@@ -104,7 +104,7 @@ def systemrdl(codec: str = PAPER) -> str:
         f'    desc = "Registers of an engine pair, map version {_VERSION}.";',
         f"    default accesswidth = {DATA_WIDTH};",
     ]
-    for register in registers_of(codec):
+    for register in registers_of(codec, half):
         counter = not register.fields
         lines += [
             "    reg {",
@@ -125,7 +125,7 @@ def systemrdl(codec: str = PAPER) -> str:
     return "\n".join([*lines, "};"]) + "\n"
 
 
-def ip_xact(codec: str = PAPER) -> str:
+def ip_xact(codec: str = PAPER, half: bool = False) -> str:
     """Write ``inceptionn_registers.xml``: a component with a memory map (IP-XACT, IEEE 1685-2014).
 
     A 64-bit counter is one register of 64 bits.
@@ -135,7 +135,7 @@ def ip_xact(codec: str = PAPER) -> str:
         return f"{'  ' * depth}<ipxact:{name}>{escape(str(text))}</ipxact:{name}>"
 
     def registers() -> Iterator[str]:
-        for register in registers_of(codec):
+        for register in registers_of(codec, half):
             access = _XML_ACCESS[register.access]
             yield "        <ipxact:register>"
             yield element(5, "name", register.name)

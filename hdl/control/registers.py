@@ -227,6 +227,11 @@ REGISTERS = registers_of()
 """All registers of ``inceptionn_nic`` with the paper's codec."""
 
 
+def has_bf16(version: int) -> bool:
+    """Tell from the value of the register ``VERSION`` whether a NIC has bf16 lanes."""
+    return bool(_HAS_BF16.get(version))
+
+
 def parameters_word(settings: CodecParameters) -> int:
     """Return the value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
     register = registers_of(settings.codec)["PARAMETERS"]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from inceptionn.hdl.control.registers import VERDICTS, Direction, parameters_word
 from inceptionn.wire import CodecParameters
 
@@ -35,10 +37,13 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
         expected[f"{prefix}_BYTES_IN"] = before
         if after is not None:
             expected[f"{prefix}_BYTES_OUT"] = after
-    codec = NIC_CODECS[totals.codec]
+    codec = replace(NIC_CODECS[totals.codec], half=totals.half)
     expected |= totals.classes
     if not codec.spec.counts_lanes:
         expected["TX_LANES"] = totals.lanes
+    if totals.half:
+        expected |= {"TX_COMPRESSED_BF16": totals.bf16_frames, "TX_LANES_BF16": totals.bf16_lanes}
+        expected["RX_RESTORED_BF16"] = totals.bf16_frames
     for name, count in expected.items():
         found = read_counter(nic, name, codec)
         if found != count:
@@ -57,6 +62,6 @@ def identify(nic: VerilatedNic) -> NicCodec:
 def configure(nic: VerilatedNic, settings: CodecParameters) -> None:
     """Write the codec's settings. Raise `ReplayError` if the NIC has another codec."""
     found, wanted = identify(nic), codec_of(settings)
-    if found != wanted:
+    if found.name != wanted.name:
         raise ReplayError(f"the NIC has the codec {found.name}, not {wanted.name}")
     nic.write(found.registers["PARAMETERS"].offset, parameters_word(settings))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,6 +113,9 @@ def replay(
         str | None,
         typer.Option(metavar="CODEC", help=f"{', '.join(CODECS)}; default: --verilog's or {DEFAULT_CODEC}."),
     ] = None,
+    half: Annotated[
+        bool, typer.Option("--half", help="With bf16 lanes, if --verilog is not given; needs --codec planes.")
+    ] = False,
     waves: Annotated[
         Path | None,
         typer.Option(
@@ -135,6 +138,8 @@ def replay(
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
     _settings(codec, k, mode)
+    if half and codec != "planes":
+        raise typer.BadParameter("bf16 lanes need --codec planes", param_hint="--half")
     if waves is not None:
         try:
             wave_format(waves, "verilator")
@@ -148,12 +153,14 @@ def replay(
         def step(text: str) -> None:
             bar.update(task, description=text)
 
-        path = nic_verilog(verilog, build_root().with_name("replay"), step, codec or "paper")
+        path = nic_verilog(verilog, build_root().with_name("replay"), step, codec or "paper", half)
         with VerilatedNic(path, waves=waves, step=step) as nic:
-            found = identify(nic).name
-            if codec not in (None, found):
-                raise ReplayError(f"{path.name} has the codec {found}, not {codec}")
-            config = EngineConfig(parameters=_settings(found, k, mode))
+            found = identify(nic)
+            if codec not in (None, found.name):
+                raise ReplayError(f"{path.name} has the codec {found.name}, not {codec}")
+            if half and not found.half:
+                raise ReplayError(f"{path.name} has no bf16 lanes")
+            config = replace(found.config(), parameters=_settings(found.name, k, mode))
             step("replaying")
             done = run(nic, frames, config, bar)
             figures = None
@@ -161,7 +168,7 @@ def replay(
                 nic.reset()
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
-        compared = ratios(frames)
+        compared = ratios(frames, half=found.half)
     print_tables(console, pcap, done.totals, figures, compared)
     if frames_file is not None:
         write_text(frames_file, done.frames_csv(frames))
@@ -169,7 +176,7 @@ def replay(
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
-    facts = {"capture": str(pcap), "bound": k, "codec": found, "mode": mode}
+    facts = {"capture": str(pcap), "bound": k, "codec": found.name, "mode": mode, "half": found.half}
     write_json(report, facts | _results(done.totals, compared, figures))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

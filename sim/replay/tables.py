@@ -10,7 +10,7 @@ from inceptionn.commands.console import Console, Table
 
 from ..nic_codec import NIC_CODECS
 from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
-from .ratios import Ratio
+from .ratios import BF16, Ratio
 from .totals import Totals
 
 
@@ -24,8 +24,15 @@ def traffic(pcap: Path, totals: Totals) -> Table:
         ("ratio of all bytes", f"{totals.ratio:.2f}"),
         ("ratio of the compressed payloads, shims included", f"{totals.payload_ratio:.2f}"),
     ]
+    if totals.half:
+        frames = f"{totals.bf16_frames:,}, {totals.bf16_ratio:.2f}"
+        rows += [
+            ("values of fp32, bf16", f"{totals.lanes:,}, {totals.bf16_lanes:,}"),
+            ("compressed frames with bf16, ratio of their payloads", frames),
+        ]
     for each, count in zip(codec.spec.classes, totals.classes.values(), strict=True):
-        rows.append((f"{codec.spec.unit} with {each.label}", f"{count / counted if counted else 0:.1%}"))
+        label = each.label.partition(" (")[0] if totals.half else each.label  # the sizes are fp32's
+        rows.append((f"{codec.spec.unit} with {label}", f"{count / counted if counted else 0:.1%}"))
     rows += [
         ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),
         *((f"checksums verified: {name}", f"{count:,}") for name, count in totals.checksums.items()),
@@ -85,12 +92,14 @@ def codecs(compared: Sequence[Ratio]) -> Table:
     """Tabulate ratios by codec and bound."""
     bounds = list(dict.fromkeys(each.k for each in compared))
     table = Table(
-        "Ratio of the tagged payloads by codec, shims included", "bound", *NIC_CODECS, "planes / paper"
-    )
+        "Ratio of the tagged payloads by codec, shims included", "bound", *NIC_CODECS, "planes / paper",
+        *([BF16] if any(each.codec == BF16 for each in compared) else []),
+    )  # fmt: skip
     for k in bounds:
         found = {each.codec: each.ratio for each in compared if each.k == k}
         gain = found["planes"] / found["paper"]
-        table.add_row(f"2^-{k}", *(f"{found[name]:.2f}" for name in NIC_CODECS), f"{gain:.2f}")
+        bf16 = [f"{found[BF16]:.2f}"] if BF16 in found else []
+        table.add_row(f"2^-{k}", *(f"{found[name]:.2f}" for name in NIC_CODECS), f"{gain:.2f}", *bf16)
     return table
 
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inceptionn.wire import EXPONENT_BIAS, LANE_BYTES, Verdict
+from inceptionn.wire import BF16_LANES, EXPONENT_BIAS, Verdict
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..nic_codec import codec_of
 from ..verilated import Output
 from . import referee
+
+SHIM_NUMBER = 3
+"""Byte of the shim that tells the bound, and with planes the type of the lanes."""
 
 
 class ReplayError(RuntimeError):
@@ -36,7 +39,15 @@ class Totals:
     codec: str = ""
     """"paper" or "planes", as the NIC tells."""
     lanes: int = 0
-    """Values of the compressed frames."""
+    """Values of the compressed frames, those of `bf16_lanes` not counted."""
+    half: bool = False
+    """The NIC has bf16 lanes."""
+    bf16_frames: int = 0
+    """Compressed frames with bf16 lanes."""
+    bf16_lanes: int = 0
+    """Values of these frames."""
+    bf16_block_bytes: int = 0
+    """Bytes of these frames' shims and blocks."""
     classes: dict[str, int] = field(default_factory=dict)
     """Lanes by tag (paper) or groups by code (planes), by the name of the NIC's counter."""
     transmit: dict[str, int] = field(default_factory=dict)
@@ -55,6 +66,12 @@ class Totals:
     def ratio(self) -> float:
         """Bytes of all frames, host over wire."""
         return self.host_bytes / self.wire_bytes
+
+    @property
+    def bf16_ratio(self) -> float:
+        """Payload of the compressed frames with bf16 lanes, host over wire."""
+        payload = self.bf16_lanes * BF16_LANES.bytes
+        return payload / self.bf16_block_bytes if payload else 1.0
 
     @property
     def payload_ratio(self) -> float:
@@ -99,13 +116,16 @@ def compare(
     return results
 
 
-def _errors(sent: bytes, restored: bytes, payload: int, exact: int) -> tuple[float, int]:
-    """Return the largest error of a frame's floats below the exponent ``exact``.
+def _errors(sent: bytes, restored: bytes, payload: int, exact: int, half: bool) -> tuple[float, int]:
+    """Return the largest error of a frame's floats below the exponent ``exact``; ``half``: they are bf16.
 
     Also returns how many of the others changed.
     """
-    before = np.frombuffer(sent[: len(restored)], "<u4", offset=payload)
-    after = np.frombuffer(restored, "<u4", offset=payload)
+    before, after = (
+        np.frombuffer(frame, "<u2", offset=payload).astype("<u4") << 16
+        if half else np.frombuffer(frame, "<u4", offset=payload)
+        for frame in (sent[: len(restored)], restored)
+    )  # fmt: skip
     small = (before >> 23 & 0xFF) < exact
     difference = np.abs(before[small].view("<f4").astype(float) - after[small].view("<f4"))
     return float(difference.max(initial=0)), int(np.count_nonzero(before[~small] != after[~small]))
@@ -132,7 +152,15 @@ def tally(
             raise ReplayError(f"frame {number}: {error}") from error
         if compressed:
             payload = referee.payload_offset(frame)
-            small, large = _errors(frame, at_host.data, payload, exact)
+            number = on_wire.data[payload + SHIM_NUMBER]
+            half = config.bf16_tos is not None and number >= BF16_LANES.shim_offset
+            small, large = _errors(frame, at_host.data, payload, exact, half)
+            if half:
+                totals.bf16_frames += 1
+                totals.bf16_lanes += out.lanes
+                totals.bf16_block_bytes += len(on_wire.data) - payload
+            else:
+                totals.lanes += out.lanes
             totals.largest_error = max(totals.largest_error, small)
             if large:
                 raise ReplayError(
@@ -147,7 +175,7 @@ def tally(
         tick()
     if totals.largest_error > totals.bound and config.parameters.bounded:
         raise ReplayError(f"largest error {totals.largest_error!r} exceeds the bound {totals.bound!r}")
-    totals.codec, totals.lanes = codec.name, totals.payload_bytes // LANE_BYTES
+    totals.codec, totals.half = codec.name, config.bf16_tos is not None
     totals.classes = dict(zip(codec.counters, classes.tolist(), strict=True))
     totals.checksums = dict(checksums)
     totals.transmit = _by_name(out.verdict for out, _ in results)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from amaranth.lib import wiring
 
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
@@ -52,6 +53,35 @@ def test_every_port_is_documented(folder: tuple[str, dict[str, str]]) -> None:
     assert (settings["cfg_t"] == settings["cfg_b"] == "not used by this codec") == (codec == "planes")
     decompressor = {port["name"]: port["text"] for port in documented["inceptionn_decompressor"]["ports"]}
     assert decompressor["cfg_b"].startswith("E0, " if codec == "planes" else "B, ")
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_a_folder_with_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its register maps, its command line and its README tell them; the modules alone have fp32 lanes."""
+    shapes = {}
+
+    def convert(part: wiring.Component, module: str, sources: object) -> str:
+        shapes[module] = part.shape  # type: ignore[attr-defined]
+        return f"// {module}\n"
+
+    monkeypatch.setattr(package_files, "convert", convert)
+    board = load_board("generic")
+    files = package_files.package(board, board.resolve(Options(engines=2, codec="planes", half=True)))
+    assert {module: shape.half for module, shape in shapes.items()} == {
+        "inceptionn_nic": True, **dict.fromkeys(MODULES, False)
+    }  # fmt: skip
+    assert json.loads(files["manifest.json"])["parameters"]["half"]
+    registers = json.loads(files["registers.json"])
+    assert registers["half"]
+    assert "TX_LANES_BF16" in {register["name"] for register in registers["registers"]}
+    assert "INCEPTIONN_TOS_BF16_SHIFT 16\n" in files["inceptionn_registers.h"]
+    for name in ("inceptionn_registers.rdl", "inceptionn_registers.xml"):
+        assert "TX_COMPRESSED_BF16" in files[name]
+    assert "--codec planes --half`" in files["README.md"]
+    assert "0 turns bf16 off" in files["README.md"]
+    assert "ToS 0x28 (bf16 0x2c) under 0xfc" in files["inceptionn_nic.v"]
+    with pytest.raises(ValueError, match="^bf16 lanes need the codec planes, not 'paper'$"):
+        board.resolve(Options(half=True))
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")

@@ -38,6 +38,13 @@ def test_area_and_clock_are_the_projects_results(codec: str, monkeypatch: pytest
     assert f"a pair reaches {mhz} MHz, where 150 MHz stand for 250 MHz" in page
     assert ("**below the streams' 250 MHz**" in page) == (int(mhz) < 150)
     assert "This folder has 2 pairs." in page
+    assert "have not been measured" not in page
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_no_figures_are_claimed_for_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = readme(monkeypatch, Options(ports=1, codec="planes", half=True))
+    assert page.startswith("Area and clock with bf16 lanes have not been measured; these are the figures of")
     assert "write the folder with `--clock-ratio R`" in page
 
 

@@ -91,14 +91,12 @@ def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.T
 
 
 @pytest.fixture
-def bf16_nic(tmp_path: Path) -> Iterator[VerilatedNic]:
+def bf16_nic(engines: int, lanes: int, tmp_path: Path) -> Iterator[VerilatedNic]:
     """The real NIC with bf16 lanes, verilated, fresh out of reset."""
-    from inceptionn.hdl.engine.shape import EngineShape
-    from inceptionn.hdl.nic import Nic
-    from inceptionn.sim.runner import emit
+    from inceptionn.sim.nic_verilog import emit_nic
 
     path = tmp_path / "inceptionn_nic.v"
-    path.write_text(emit(Nic(EngineShape.of(codec="planes", half=True)), "inceptionn_nic"))
+    path.write_text(emit_nic("planes", lanes, engines, half=True))
     try:
         model = VerilatedNic(path)
     except ToolMissing as error:

@@ -16,12 +16,13 @@ import pytest
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
+from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
 from inceptionn.sim.nic_codec import NIC_CODECS
-from inceptionn.sim.replay.performance import measure
+from inceptionn.sim.replay.performance import LEAST_RATE, measure, one_rate
 from inceptionn.sim.replay.registers import read_counter
 from inceptionn.sim.traffic import Frame, host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
-from inceptionn.wire import Verdict
+from inceptionn.wire import BF16_LANES, DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
 
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
 CONFIGS = {codec: EngineConfig(parameters=each.spec.parameters(10)) for codec, each in NIC_CODECS.items()}
@@ -53,6 +54,11 @@ def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
         assert output.bad == result.bad, what
 
 
+def has_bf16(frame: bytes) -> bool:
+    """The shim of a frame on the wire says bf16."""
+    return frame[frame.index(b"IN\x02") + 3] >= BF16_LANES.shim_offset
+
+
 def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Result]) -> None:
     """One register map for all engines: every frame counted once, under its verdict."""
     expected = Counter(result.verdict for result in results)
@@ -65,7 +71,12 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
         counts = [sum(each) for each in zip(*(r.counts for r in results if r.counts), strict=True)]
         assert [read_counter(nic, name, nic.codec) for name in nic.codec.counters] == counts
         if nic.codec.name == "planes":
-            assert read_counter(nic, "TX_LANES", nic.codec) == sum(result.lanes for result in results)
+            bf16 = [result.lanes for result in results if result.lanes and has_bf16(result.frame)]
+            lanes = sum(result.lanes for result in results) - sum(bf16)
+            assert read_counter(nic, "TX_LANES", nic.codec) == lanes
+            if nic.codec.half:
+                assert read_counter(nic, "TX_LANES_BF16", nic.codec) == sum(bf16)
+                assert read_counter(nic, "TX_COMPRESSED_BF16", nic.codec) == len(bf16) > 0
 
 
 def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
@@ -85,6 +96,54 @@ def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
         received += results
     check_counters(nic, "tx", sent)
     check_counters(nic, "rx", received)
+
+
+def typed(source: random.Random, number: int) -> Frame:
+    """A frame of either type of lanes, or of neither, of any length."""
+    size, kind = 4 * source.randrange(16, 366), source.choice(list(KINDS))
+    bf16 = source.random() < 0.5
+    data = bf16_payload(kind, size // 2) if bf16 else payload(kind, size // 4, number)
+    tos = source.choice([DEFAULT_BF16_TOS if bf16 else DEFAULT_TOS] * 4 + [0])
+    make = source.choice([packets.tcp, packets.udp])
+    return make(data, tos=tos, vlan=source.choice([None, 7])), source.random() < 0.05
+
+
+def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
+    """bf16 and fp32 among others, both directions at a time; the types in turn at full rate."""
+    nic, source, flows, config = bf16_nic, random.Random(4), FlowTable(), bf16_nic.codec.config()
+    sent: list[Result] = []
+    received: list[Result] = []
+    for idle, back_pressure in PAUSES:
+        out = [typed(source, number) for number in range(500)]
+        more = [typed(source, number) for number in range(500)]
+        wire = [(transmit(frame, config, FlowTable()).frame, bad) for frame, bad in more]
+        wire_side, host_side = nic.exchange(out, wire, idle=idle, back_pressure=back_pressure)
+        results = [transmit(frame, config, flows, bad) for frame, bad in out]
+        check(wire_side, results)
+        sent += results
+        results = [receive(frame, config, bad) for frame, bad in wire]
+        check(host_side, results)
+        received += results
+    check_counters(nic, "tx", sent)
+    check_counters(nic, "rx", received)
+    restored = [result for result in received if result.verdict is Verdict.RESTORED]
+    assert 0 < read_counter(nic, "RX_RESTORED_BF16", nic.codec) < len(restored)
+    for mtu, count in ((1500, 240), (9000, 60)):
+        size = (mtu - 40) & ~3
+        data = payload("gradients", size // 4), bf16_payload("gradients", size // 2)
+        frames = [
+            packets.tcp(data[i % 2], sequence=i * size, tos=(DEFAULT_TOS, DEFAULT_BF16_TOS)[i % 2])
+            for i in range(count * nic.engines)
+        ]
+        came = nic.transmit(frames)
+        wire_frames = [output.data for output in came]
+        assert [has_bf16(frame) for frame in wire_frames[:4]] == [False, True] * 2
+        rates = (
+            one_rate(nic, "transmit", "both types", mtu, 54, frames, came),
+            one_rate(nic, "receive", "both types", mtu, 54, wire_frames, nic.receive(wire_frames)),
+        )
+        print([f"{nic.engines}x{nic.lanes} {r.direction} {mtu}: {r.figure:.4f}" for r in rates])
+        assert min(rate.figure for rate in rates) >= LEAST_RATE
 
 
 def colliding(count: int) -> list[Flow]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("scapy")
@@ -18,6 +20,7 @@ from scapy.utils import rdpcap, wrpcapng
 from inceptionn import wire
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.golden.values import bf16_payload
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.sim.replay import referee, replay
@@ -34,15 +37,15 @@ Spoil = Callable[[list[Output], list[Output]], None]
 class ModelNic:
     """Stands in for a `VerilatedNic`: the golden model with its interface, faulty on request."""
 
-    def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper"):
+    def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper", half: bool = False):
         self.spoil = spoil
-        self.codec = NIC_CODECS[codec]
+        self.codec = replace(NIC_CODECS[codec], half=half)
         self.parameters = self.codec.spec.parameters(wire.DEFAULT_K)
         self.counters: dict[int, int] = {}
         self.cycle = 0
 
     def loopback(self, frames: Sequence[bytes], **_: Any) -> tuple[list[Output], list[Output]]:
-        config, flows = EngineConfig(parameters=self.parameters), FlowTable()
+        config, flows = replace(self.codec.config(), parameters=self.parameters), FlowTable()
         timing = Timing(0, 0, 0, 0)
         out, back = [], []
         for frame in frames:
@@ -62,8 +65,11 @@ class ModelNic:
         if prefix == "TX":
             names = (name.removeprefix("TX_") for name in self.codec.counters)
             add |= dict(zip(names, result.counts, strict=False))
+            bf16 = self.codec.half and result.frame.find(b"IN\x02") > 0 and result.frame[57] > 128
             if self.codec.name == "planes" and result.counts:
-                add["LANES"] = result.lanes
+                add |= {"LANES_BF16": result.lanes, "COMPRESSED_BF16": 1} if bf16 else {"LANES": result.lanes}
+        elif self.codec.half and result.lanes:
+            add["RESTORED_BF16"] = int(frame[57] > 128)
         for name, n in add.items():
             offset = self.codec.registers[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n
@@ -80,7 +86,7 @@ class ModelNic:
 
 
 def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None) -> replay.Totals:
-    config = EngineConfig(parameters=nic.codec.spec.parameters(k, mode))
+    config = nic.codec.config(k, mode)
     return replay.run(nic, frames, config, Progress(disable=True)).totals  # type: ignore[arg-type]
 
 
@@ -111,6 +117,28 @@ def test_totals_of_a_small_mix(codec: str) -> None:
     assert totals.checksums == {referee.IP_HEADER: 20, referee.HOST: 10, referee.WIRE: 5}
     assert totals.ratio > 1.5
     assert totals.payload_ratio > 2
+
+
+def test_bf16_beside_fp32() -> None:
+    """Each type has its sums, errors by its own values, and counters; without bf16 lanes ToS 0x2C passes."""
+    fp32, bf16 = gradients(np.random.default_rng(2), 352), bf16_payload("gradients", 704)
+    frames = [packets.tcp(fp32.tobytes()), packets.tcp(bf16, sequence=1408, tos=0x2C), packets.tcp(b"1")]
+    totals = run(ModelNic(codec="planes", half=True), frames)
+    assert (totals.lanes, totals.bf16_frames, totals.bf16_lanes) == (352, 1, 704)
+    assert totals.transmit == {"COMPRESSED": 2, "SHORT": 1}
+    assert sum(totals.classes.values()) == 44 + 44
+    assert 1.5 < totals.bf16_ratio < totals.payload_bytes / totals.block_bytes
+    assert 0 < totals.largest_error <= totals.bound
+    found = {each.codec: each for each in ratios(frames, (10,), half=True)}
+    assert found["planes, bf16"].wire_bytes == totals.bf16_block_bytes
+    assert found["planes"].wire_bytes == totals.block_bytes - totals.bf16_block_bytes
+    without = run(ModelNic(codec="planes"), frames)
+    assert without.transmit == {"COMPRESSED": 1, "UNTAGGED": 1, "SHORT": 1}
+    assert without.bf16_lanes == 0
+    spoilt = ModelNic(codec="planes", half=True)
+    spoilt.counters[spoilt.codec.registers["TX_LANES_BF16"].offset] = 1
+    with pytest.raises(replay.ReplayError, match="TX_LANES_BF16 reads 705, but 704 were counted outside"):
+        run(spoilt, frames)
 
 
 def test_malformed_frames_pass_like_any_other() -> None:
