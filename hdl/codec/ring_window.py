@@ -9,25 +9,28 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.beat import Beat
-from ..parts.delay import delayed
+from ..parts.delay import copies, delayed
 from ..parts.memory import LutRam
 from .plane_decoder import BEAT_BITS, position_bits
 
 
-def pick(m: Module, select: Value, choices: Sequence[Value], name: str) -> Signal:
-    """Register ``choices[select]``, or the last choice beyond: one digit of a staged shifter."""
+def pick(m: Module, select: Value | Sequence[Value], choices: Sequence[Value], name: str) -> Signal:
+    """Register ``choices[select]``, or the last choice beyond: one digit of a staged shifter.
+
+    Of several equal ``select``, each chooses a part of the bits.
+    """
     register = Signal(max(len(choice) for choice in choices), name=name, reset_less=True)
+    selects = [select] if isinstance(select, Value) else select
     if len(choices) == 1:
         m.d.sync += register.eq(choices[0])
         return register
-    with m.Switch(select):
-        for index, choice in enumerate(choices):
-            if index == len(choices) - 1:
-                with m.Default():
-                    m.d.sync += register.eq(choice)
-            else:
-                with m.Case(index):
-                    m.d.sync += register.eq(choice)
+    size = -(-len(register) // len(selects))
+    for number, one in enumerate(selects):
+        bits = slice(number * size, min((number + 1) * size, len(register)))
+        with m.Switch(one):
+            for index, choice in enumerate(choices):
+                with m.Default() if index == len(choices) - 1 else m.Case(index):
+                    m.d.sync += register[bits].eq(choice[bits])
     return register
 
 
@@ -107,11 +110,11 @@ class RingWindow(wiring.Component):
         """Count the cycles from a held request to the codec's outputs."""
         raise NotImplementedError
 
-    def _window(self, m: Module) -> tuple[Value, list[Value], Value]:
+    def _window(self, m: Module) -> tuple[list[Value], list[Value], Value]:
         """Make all but the last digit of the rotation.
 
-        Returns, in the cycle before ``window_latency``, the last digit, and the choices for the data at byte
-        0, which the caller registers; and, one cycle after the request, its marks.
+        Returns, in the cycle before ``window_latency``, copies of the last digit, and the choices for the
+        data at byte 0, which the caller registers; and, one cycle after the request, its marks.
         """
         # Even and odd beats lie in banks of their own, so that a window of two neighbouring beats
         # comes out in one cycle from any position. It is then rotated and cut by one base-4 digit
@@ -154,15 +157,19 @@ class RingWindow(wiring.Component):
             window.append(burst)
 
         # Rotate the window of two beats; the group starts one byte after `position`.
-        names = ("coarse", "middle", "fine")
+        # Each digit has a register for about 80 bits: one for all would be on the longest path.
+        names = ("coarse", "middle", "fine", "finest")
         rotation = digits_of(offset_bits + 1)
-        amounts = digit_amounts(m, delayed(m, amount_0, 1, name="amount_coarse"), rotation, "amount_{}")
+        amount: Value = amount_0
         aligned: Value = Cat(*window, *window)
-        for stage, (low, high) in enumerate(rotation):
+        for stage, ((low, high), name) in enumerate(zip(rotation, names, strict=False)):
+            digits = copies(m, amount[low:], 4, name=f"amount_{name}")
+            if low:
+                amount = delayed(m, amount[:low], 1, name=f"after_{name}")
             step, start = 1 << low, 0 if stage else 1
             size = self.width.bytes + step - 1
             starts = range(start, start + (step << high - low), step)
             choices = [aligned[8 * at : 8 * (at + size)] for at in starts]
             if stage < len(rotation) - 1:
-                aligned = pick(m, amounts[stage], choices, names[stage])
-        return amounts[-1], choices, delayed(m, request_marks, 1, name=f"{self._marks}_window")
+                aligned = pick(m, digits, choices, name)
+        return digits, choices, delayed(m, request_marks, 1, name=f"{self._marks}_window")

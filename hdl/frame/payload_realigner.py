@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import SHIM_BYTES
 
 from ..parts.beat import BURST, Beat
+from ..parts.delay import copies
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
 
@@ -87,9 +88,11 @@ class PayloadRealigner(wiring.Component):
                 value = Mux(digit[position], value.rotate_right(32 * step << position), value)
             return value
 
+        far = copies(m, p.lane[2:], 4, name="far")
         p.stage(rotated=rotate_right_lanes(self.beats.payload.data.rotate_right(16), p.lane[:2], 1))
-        rotated = rotate_right_lanes(p.rotated, p.lane[2:], 4)
-        words = [(rotated.word_select(i, 16), hold) for i, hold in enumerate(p.held_back)]
+        rotated = [rotate_right_lanes(p.rotated, digit, 4) for digit in far]
+        share = self.width.words // len(far)
+        words = [(rotated[i // share].word_select(i, 16), hold) for i, hold in enumerate(p.held_back)]
         p.stage(
             completing=Cat(Mux(hold, 0, word) for word, hold in words),
             holding=Cat(Mux(hold, word, 0) for word, hold in words),

@@ -22,6 +22,23 @@ def delayed(m: Module, value: Value, cycles: int, *, name: str, reset: bool = Fa
     return current
 
 
+def copies(m: Module, value: Value, count: int, *, name: str) -> list[Value]:
+    """Register ``value`` ``count`` times: each copy serves a part of a wide word.
+
+    Registers without reset. Synthesis would merge equal ones, so they begin with different values; every
+    third and fourth holds the inverse. Raises ``ValueError`` for more than four copies.
+    """
+    if not 1 <= count <= 4:
+        raise ValueError(f"a register can have 1 to 4 copies, not {count!r}")
+    result = []
+    for number in range(count):
+        held = Signal(len(value), init=-(number % 2), name=f"{name}_{number}", reset_less=True)
+        flip = -(number // 2)
+        m.d.sync += held.eq(value ^ flip)
+        result.append((held ^ flip)[: len(value)])
+    return result
+
+
 def delayed_stream(m: Module, source: Any, cycles: int, *, name: str) -> stream.Interface:
     """Return the push stream ``source`` of structures as it was ``cycles`` cycles ago.
 

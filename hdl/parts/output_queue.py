@@ -51,7 +51,7 @@ class OutputQueue(wiring.Component):
         stored = data.StructLayout(
             {"tdata": 8 * self.data_bytes, "tlast": 1, "tuser": 1, "top": range(self.data_bytes)}
         )
-        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack, elastic=True)
+        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack, elastic=True, in_ram={"tdata"})
         beat = queue.o.payload
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),

@@ -52,7 +52,7 @@ class PlaneBuffer(RingWindow):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         # Stages count from the held request: its codes are there in stage 1, its data in stage `rotated`.
-        amount, choices, codes = self._window(m)
+        (amount, *_), choices, codes = self._window(m)
         rotated = self.window_latency(self.width)
         p = Pipeline(m)
         p.until(1)
