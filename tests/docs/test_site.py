@@ -116,8 +116,8 @@ def test_waveforms_are_drawn_and_classes_documented(site: Path) -> None:
 def shown() -> list[tuple[str, list[str]]]:
     """Page and words of every command that a page or a measured figure shows, without `sudo`."""
     records = map(json.loads, (DOCS / "figures.jsonl").read_text(encoding="utf-8").splitlines())
-    commands = sorted({record["command"] for record in records if "command" in record})
-    found = [("figures.jsonl", shlex.split(part)) for command in commands for part in command.split("` and `")]
+    commands = {part for record in records for part in record.get("command", "").split("` and `") if part}
+    found = [("figures.jsonl", shlex.split(command)) for command in sorted(commands)]
     for page in PAGES:
         for kind, body in CODE.findall(page.read_text(encoding="utf-8")):
             for line in body.replace("\\\n", " ").splitlines() if kind == "console" else ():
