@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import timeit
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from typing import get_overloads
@@ -474,21 +473,6 @@ def test_memory(threads: int) -> None:
     assert len(rows) == 3
     for size, grown in rows:
         assert grown <= 1.1 * size + 0.05 * 4 * count, rows
-
-
-def test_small_messages(pair) -> None:
-    """1 Ki floats: 3 microseconds a call from Python on vector kernels."""
-    if "avx2" not in codec.available_paths():
-        pytest.skip("no vector kernel")
-    x = (np.random.default_rng(0).standard_normal(1024) * 5e-3).astype(np.float32)
-    stream, out = pair.codec.compress(x), np.empty_like(x)
-    for call in (
-        lambda: pair.codec.compress(x),
-        lambda: pair.codec.decompress(stream, 1024),
-        lambda: pair.codec.decompress_add(stream, out),
-    ):
-        # The best of many short runs, whatever else the machine does.
-        assert min(timeit.repeat(call, number=50, repeat=200)) / 50 < 3e-6
 
 
 def test_speed_measures_every_operation() -> None:
