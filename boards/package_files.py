@@ -126,6 +126,16 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
     }
 
 
+def _sizes(options: Options) -> dict[str, Any]:
+    """Return what the user chose, for the files; the last two only if they were chosen."""
+    sizes: dict[str, Any] = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
+    if options.half:
+        sizes["half"] = True
+    if options.prefix != DEFAULT_PREFIX:
+        sizes["prefix"] = options.prefix
+    return sizes
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -135,12 +145,7 @@ def package(
     """
     target = board.target(board, options)
     files: dict[str, str] = {}
-    sizes: dict[str, Any] = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
-    if options.half:
-        sizes["half"] = True
-    if options.prefix != DEFAULT_PREFIX:
-        sizes["prefix"] = options.prefix
-    parameters = {**target.parameters, **sizes}
+    parameters = {**target.parameters, **_sizes(options)}
 
     def put(name: str, make: Callable[[], str]) -> None:
         step(name)

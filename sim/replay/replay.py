@@ -95,6 +95,17 @@ def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str,
     }
 
 
+def _check(codec: str | None, half: bool, waves: Path | None) -> None:
+    """Raise ``typer.BadParameter`` for options that do not go together, and for unknown waveforms."""
+    if half and codec != "planes":
+        raise typer.BadParameter("bf16 lanes need --codec planes", param_hint="--half")
+    if waves is not None:
+        try:
+            wave_format(waves, "verilator")
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--waves") from error
+
+
 def replay(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     verilog: Annotated[
@@ -138,13 +149,7 @@ def replay(
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
     _settings(codec, k, mode)
-    if half and codec != "planes":
-        raise typer.BadParameter("bf16 lanes need --codec planes", param_hint="--half")
-    if waves is not None:
-        try:
-            wave_format(waves, "verilator")
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--waves") from error
+    _check(codec, half, waves)
     check_outputs(report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
