@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.system.text import nearest
 
@@ -139,7 +139,7 @@ def generate(
         raise typer.BadParameter(str(error)) from error
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
-    check_outputs(json_file)
+    output = Output(json_file)
     with new_progress(Console(stderr=True)) as progress:
         task = progress.add_task("", total=None)
         files = package(chosen, options, lambda name: progress.update(task, description=name, advance=1))
@@ -147,5 +147,5 @@ def generate(
     table = Table(f"{chosen.description}{f', {options.part}' if options.part else ''}", "file", "lines")
     for path in written:
         table.add_row(str(path), f"{len(files[path.name].splitlines()):,}")
-    Console(json_file=json_file).print(table)
-    write_json(json_file, files[output_folder.MANIFEST])
+    output.console.print(table)
+    output.write(files[output_folder.MANIFEST])

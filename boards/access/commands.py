@@ -10,15 +10,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    Table,
-    check_outputs,
-    write_csv,
-    write_json,
-)
+from inceptionn.commands.console import CsvFile, JsonFile, Output, Table
 from inceptionn.system.options import whole
 
 from .bar import BarBus
@@ -87,7 +79,7 @@ def dump_command(
     baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
     """Print every register with its fields, and every counter that is not 0."""
-    check_outputs(json_file)
+    out = Output(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         values = {r.name: bus.read(r.name) for r in bus.registers if r.access != "wo"}
         registers = bus.registers
@@ -99,8 +91,8 @@ def dump_command(
             table.add_row(name, fields, f"{register.offset:#05x}", f"{value:#010x}")
         elif value:
             table.add_row(name, "", f"{register.offset:#05x}", f"{value:,}")
-    Console(json_file=json_file).print(table)
-    write_json(json_file, values)
+    out.console.print(table)
+    out.write(values)
 
 
 def get_command(
@@ -108,13 +100,13 @@ def get_command(
     uart: Uart = None, baud: Baud = BAUD, json_file: JsonFile = None,
 ) -> None:  # fmt: skip
     """Print one value: a register or field in hexadecimal, a counter in decimal."""
-    check_outputs(json_file)
+    out = Output(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         register, part = _usage(lambda: bus.find(name))
         value = bus.read(name)
     text = f"{value:#x}" if part else f"{value:#010x}" if register.fields else str(value)
-    Console(json_file=json_file).print(text)
-    write_json(json_file, {name.upper(): value})
+    out.console.print(text)
+    out.write({name.upper(): value})
 
 
 def set_command(
@@ -160,21 +152,19 @@ def counters_command(
     """Print the counters. With --watch, --json holds the last values, --csv a row for each time."""
     if watch is not None and not 0 < watch <= 86_400:
         raise typer.BadParameter(f"seconds must be above 0 and at most 86400, not {watch!r}")
-    check_outputs(json_file, csv_file)
-    console = Console(json_file=json_file, csv_file=csv_file)
+    out = Output(json_file, csv_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
         begin, before, since, left = time.monotonic(), bus.counters(), time.monotonic(), times
         rows: list[dict[str, float]] = [{"seconds": 0.0, **before}]
-        console.print(_counter_table(before, {}, 1.0, everything))
+        out.console.print(_counter_table(before, {}, 1.0, everything))
         while watch is not None and (left is None or left > 1):
             time.sleep(watch)
             values, now = bus.counters(), time.monotonic()
-            console.print(_counter_table(values, before, now - since, everything))
+            out.console.print(_counter_table(values, before, now - since, everything))
             before, since = values, now
             rows.append({"seconds": round(now - begin, 3), **values})
             left = None if left is None else left - 1
-    write_json(json_file, before)
-    write_csv(csv_file, rows)
+    out.write(before, rows)
 
 
 def _counter_table(values: dict[str, int], before: dict[str, int], seconds: float, everything: bool) -> Table:

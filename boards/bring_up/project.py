@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, write_json
+from inceptionn.commands.console import Console, JsonFile, Output, Table
 
 from .. import output_folder
 from ..vc709.platform import VC709Platform
@@ -133,11 +133,11 @@ def bring_up(
         settings(clock)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clock") from error
-    check_outputs(json_file)
+    output = Output(json_file)
     with Console(stderr=True).status("elaborate and write Verilog"):
         written = write_project(Path(out), clock, force=force)
     table = Table(f"bring-up design, VC709, {clock:g} MHz", "file", "lines")
     for path in written:
         table.add_row(str(path), f"{len(path.read_text(encoding='utf-8').splitlines()):,}")
-    Console(json_file=json_file).print(table)
-    write_json(json_file, (Path(out) / output_folder.MANIFEST).read_text(encoding="utf-8"))
+    output.console.print(table)
+    output.write((Path(out) / output_folder.MANIFEST).read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, write_json
+from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
 from inceptionn.system.options import one_of, whole
@@ -165,7 +165,7 @@ def build(
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
-    check_outputs(json_file)
+    output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
@@ -174,8 +174,8 @@ def build(
         )
     written = output_folder.write(folder, files)
     manifest = folder / output_folder.MANIFEST
-    _report(Console(json_file=json_file), recipe, manifest, written)
-    write_json(json_file, manifest.read_text(encoding="utf-8"))
+    _report(output.console, recipe, manifest, written)
+    output.write(manifest.read_text(encoding="utf-8"))
 
 
 def _report(console: Console, recipe: Recipe, manifest: Path, written: Sequence[Path]) -> None:

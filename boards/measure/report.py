@@ -18,7 +18,6 @@ from inceptionn.commands.console import (
     JsonFile,
     PlotFile,
     Table,
-    check_outputs,
     new_progress,
 )
 from inceptionn.commands.report import Report
@@ -192,8 +191,8 @@ def report(
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
-    check_outputs(files=[history] if record else [])
-    output, errors = Report(None, json_file, csv_file, plot), Console(stderr=True)
+    output = Report(None, json_file, csv_file, plot, [history] if record else [])
+    errors = Console(stderr=True)
     before = report_history.last(history, board) if compare else None
     cache_dir.mkdir(parents=True, exist_ok=True)
     found: dict[str, Figures] = {}

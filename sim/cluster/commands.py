@@ -16,7 +16,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, check_outputs, write_json
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
 from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
@@ -230,7 +230,7 @@ def run(
         check_congestion(congestion)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
-    check_outputs(report_file)
+    files = Output(report_file)
     if pcap is not None:
         pcap.mkdir(parents=True, exist_ok=True)
     require()
@@ -259,7 +259,7 @@ def run(
             report = Report(cluster.host_reports(), seconds, status, conditions)
     if not quiet:
         _print_end(errors, report, kinds)
-    write_json(report_file, {**report.as_dict(), "environment": environment(seed)})
+    files.write({**report.as_dict(), "environment": environment(seed)})
     return status
 
 

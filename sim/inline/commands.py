@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.console import Console, JsonFile, Table, check_outputs, new_progress, write_json
+from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
@@ -49,9 +49,8 @@ def simulate(
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
         raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
-    check_outputs(json_file)
+    out = Output(json_file)
     sent = read_pcap(pcap)[:frames]
-    console = Console(json_file=json_file)
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
     gains: list[Gain] = []
     traffic = Table(
@@ -87,12 +86,12 @@ def simulate(
                     "counters": [side.model.counters() for side in pair.sides],
                 }  # fmt: skip
             bar.remove_task(task)
-    console.print(traffic)
-    console.print("wire and hosts equal the golden model; the counters of both devices agree")
+    out.console.print(traffic)
+    out.console.print("wire and hosts equal the golden model; the counters of both devices agree")
     if gains:
-        console.print(_gain_table(gains))
+        out.console.print(_gain_table(gains))
     facts["gains"] = [{**asdict(each), "gain": each.gain} for each in gains]
-    write_json(json_file, facts)
+    out.write(facts)
     if low := [each for each in gains if each.gain < LEAST_GAIN]:
         raise InlineError(
             f"gain of {low[0].codec} at {low[0].scale:g} is {low[0].gain:.2f}, less than {LEAST_GAIN:g}"

@@ -16,14 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from inceptionn.commands.console import (
-    Console,
-    JsonFile,
-    check_outputs,
-    new_progress,
-    write_json,
-    write_text,
-)
+from inceptionn.commands.console import Console, JsonFile, Output, new_progress
 from inceptionn.wire import CODECS, DEFAULT_CODEC, CodecParameters, codec_spec
 
 from ..capture import PcapWriter, read_pcap
@@ -49,12 +42,12 @@ class Replay:
     wire: list[bytes]
     results: list[tuple[Result, Result]]
 
-    def frames_csv(self, sent: Sequence[bytes]) -> str:
-        """Write a line for each frame: its bytes at the host and on the wire, and both verdicts."""
-        lines = ["frame,host_bytes,wire_bytes,transmit,receive"]
-        for number, (frame, wire, (out, back)) in enumerate(zip(sent, self.wire, self.results, strict=True)):
-            lines.append(f"{number},{len(frame)},{len(wire)},{out.verdict.name},{back.verdict.name}")
-        return "\n".join(lines) + "\n"
+    def frames(self, sent: Sequence[bytes]) -> list[dict[str, int | str]]:
+        """Return a row for each frame: its bytes at the host and on the wire, and both verdicts."""
+        names = ("frame", "host_bytes", "wire_bytes", "transmit", "receive")
+        found = zip(map(len, sent), map(len, self.wire), self.results, strict=True)
+        rows = ((n, *sizes, *(end.verdict.name for end in both)) for n, (*sizes, both) in enumerate(found))
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: Progress) -> Replay:
@@ -144,13 +137,12 @@ def replay(
     measure: Annotated[bool, typer.Option(help="Also measure throughput and latency.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    console = Console(json_file=report, csv_file=frames_file)
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
     _settings(codec, k, mode)
     _check(codec, half, waves)
-    check_outputs(report, frames_file, files=(waves, out_pcap))
+    output = Output(report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
@@ -174,14 +166,12 @@ def replay(
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
         compared = ratios(frames, half=found.half)
-    print_tables(console, pcap, done.totals, figures, compared)
-    if frames_file is not None:
-        write_text(frames_file, done.frames_csv(frames))
+    print_tables(output.console, pcap, done.totals, figures, compared)
     if out_pcap is not None:
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
     facts = {"capture": str(pcap), "bound": k, "codec": found.name, "mode": mode, "half": found.half}
-    write_json(report, facts | _results(done.totals, compared, figures))
+    output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ JsonFile = Annotated[
         help="Write JSON to FILE; - is standard output, with all other output on standard error.",
     ),
 ]  # fmt: skip
-"""The option ``--json`` of every command that has one; see `check_outputs`, `Console` and `write_json`."""
+"""The option ``--json`` of every command that has one; see `Output`."""
 
 CsvFile = Annotated[
     Path | None,
@@ -58,7 +58,7 @@ CsvFile = Annotated[
         help="Write the rows as CSV to FILE; - is standard output, with all other output on standard error.",
     ),
 ]  # fmt: skip
-"""The option ``--csv`` of commands whose JSON holds rows; see `check_outputs`, `Console` and `write_csv`."""
+"""The option ``--csv`` of commands whose JSON holds rows; see `Output`."""
 
 PICTURES = (".png", ".svg", ".pdf")
 PlotFile = Annotated[
@@ -67,20 +67,13 @@ PlotFile = Annotated[
         "--plot", metavar="FILE", dir_okay=False, help=f"Write a chart to FILE ({', '.join(PICTURES)})."
     ),
 ]
-"""The option ``--plot``; see `check_outputs` and `write_plot`."""
+"""The option ``--plot``; see `Output` and `write_plot`."""
 
 
 class Console(rich.console.Console):
-    """Standard output, or standard error: no markup, no emoji codes, no lines cut off.
+    """Standard output, or standard error: no markup, no emoji codes, no lines cut off."""
 
-    With ``json_file`` or ``csv_file`` "-" it is standard error, because standard output holds that.
-    """
-
-    def __init__(
-        self, *, stderr: bool = False, json_file: Path | None = None, csv_file: Path | None = None,
-        **options: Any,
-    ) -> None:  # fmt: skip
-        stderr = stderr or STANDARD_OUTPUT in (str(json_file), str(csv_file))
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
         if not self.is_terminal and "COLUMNS" not in os.environ and "width" not in options:
             self.width = FILE_WIDTH
@@ -183,25 +176,58 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not live)
 
 
-def check_outputs(*texts: Path | None, files: Sequence[Path | None] = (), plot: Path | None = None) -> None:
-    """Refuse files that could not be written, before the work; their folders are made if missing.
+class Output:
+    """What a command prints and writes: console, JSON, CSV and chart, as its options ask for.
 
-    ``texts`` may be -, standard output. A usage error for two of these, or for a ``plot`` of another kind
-    than `PICTURES`. Raises ``ModuleNotFoundError`` for a plot without matplotlib; errors of
-    `atomic_file.check`.
+    Make it before the work, since it refuses files that could not be written; their folders are made if
+    missing. ``files`` are others that the command writes. A usage error if JSON and CSV are both -, standard
+    output, or for a ``plot`` of another kind than `PICTURES`. Raises ``ModuleNotFoundError`` for a plot
+    without matplotlib; errors of `atomic_file.check`. Attribute ``console``, for tables, is standard error
+    where standard output holds JSON or CSV.
     """
-    if sum(str(path) == STANDARD_OUTPUT for path in texts) > 1:
-        raise typer.BadParameter("only one output can be -, standard output")
-    files = [*files, *(path for path in texts if str(path) != STANDARD_OUTPUT)]
-    if plot is not None:
-        if plot.suffix.lower() not in PICTURES:
-            raise typer.BadParameter(f"--plot must end in {', '.join(PICTURES)}, not {str(plot)!r}")
-        import_module("matplotlib")  # the extra `plot`; rather now than after the work
-        files.append(plot)
-    for path in files:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_file.check(path)
+
+    def __init__(
+        self, json_file: Path | None = None, csv_file: Path | None = None, plot: Path | None = None,
+        files: Sequence[Path | None] = (),
+    ) -> None:  # fmt: skip
+        texts = (json_file, csv_file)
+        if all(str(path) == STANDARD_OUTPUT for path in texts):
+            raise typer.BadParameter("only one output can be -, standard output")
+        files = [*files, *(path for path in texts if str(path) != STANDARD_OUTPUT), plot]
+        if plot is not None:
+            if plot.suffix.lower() not in PICTURES:
+                raise typer.BadParameter(f"--plot must end in {', '.join(PICTURES)}, not {str(plot)!r}")
+            import_module("matplotlib")  # the extra `plot`; rather now than after the work
+        for path in files:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                atomic_file.check(path)
+        self.console = Console(stderr=STANDARD_OUTPUT in map(str, texts))
+        self.plot = plot
+        self._json, self._csv = texts
+
+    def write(
+        self,
+        facts: Any,
+        rows: Sequence[Mapping[str, Any]] = (),
+        draw: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Write what was asked for: JSON of ``facts`` (or a text that is JSON already), CSV, a chart.
+
+        The CSV (RFC 4180) has a heading and a line for each row. Its columns are the keys of all rows, in the
+        order in which they come; a missing value is empty.
+        """
+        if self._json is not None:
+            write_text(self._json, facts if isinstance(facts, str) else json.dumps(facts, indent=1) + "\n")
+        if self._csv is not None:
+            text = io.StringIO()
+            columns = dict.fromkeys(key for row in rows for key in row)
+            writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+            write_text(self._csv, text.getvalue())
+        if draw is not None and self.plot is not None:
+            draw(self.plot)
 
 
 def write_plot(path: Path, figure: Any) -> None:
@@ -211,27 +237,6 @@ def write_plot(path: Path, figure: Any) -> None:
     metadata: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {}
     with matplotlib.rc_context({"svg.hashsalt": "inceptionn"}), atomic_file.writing(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower(), dpi=150, **metadata)
-
-
-def write_csv(path: Path | None, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write what ``--csv`` asks for, if anything: a heading and a line for each row (RFC 4180).
-
-    The columns are the keys of all rows, in the order in which they come; a missing value is empty.
-    """
-    if path is None:
-        return
-    text = io.StringIO()
-    columns = dict.fromkeys(key for row in rows for key in row)
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
-
-
-def write_json(path: Path | None, facts: Any) -> None:
-    """Write what ``--json`` asks for, if anything: JSON of ``facts``, or a text that is JSON already."""
-    if path is not None:
-        write_text(path, facts if isinstance(facts, str) else json.dumps(facts, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

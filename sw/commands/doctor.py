@@ -25,7 +25,7 @@ from ..system.extras import pip_install
 from ..system.programs import find_program, usable_processors
 from ..tos.mark import TosError, tag, tos_of
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK
-from .console import Console, JsonFile, Table, check_outputs, write_json
+from .console import JsonFile, Output, Table
 from .speed import speed
 
 _ETH_P_ALL = 3
@@ -164,7 +164,7 @@ def doctor(
 
     Exit status 1 if something fails that should work on every host.
     """
-    check_outputs(json_file)
+    out = Output(json_file)
     try:
         socket.getaddrinfo(peer, None, socket.AF_INET)
     except OSError as error:
@@ -176,7 +176,7 @@ def doctor(
     table = Table("", "", "", "", left=3, wrap=2)
     for finding in findings:
         table.add_row(*finding)
-    Console(json_file=json_file).print(table)
-    write_json(json_file, [finding._asdict() for finding in findings])
+    out.console.print(table)
+    out.write([finding._asdict() for finding in findings])
     if any(finding.state == "failed" for finding in findings):
         raise typer.Exit(1)

@@ -21,29 +21,13 @@ from numpy.typing import NDArray
 from .. import message, wire
 from ..codec import Codec, converted, scale_exponent
 from ..collectives.values.lost_energy import loss_of
+from ..collectives.values.stream_codec import StreamCodec
 from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
 from ..system.options import one_of, regular
-from .choice import (
-    MOST_RELATIVE_ERROR,
-    Choice,
-    Effect,
-    Errors,
-    choices,
-    effect_of,
-    recommended,
-)
+from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
 from .codec_option import CodecOption, ModeOption, chosen
-from .console import (
-    STANDARD_OUTPUT,
-    Console,
-    JsonFile,
-    PlotFile,
-    Table,
-    check_outputs,
-    write_json,
-    write_plot,
-)
+from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, write_plot
 from .own_codec import OwnCodec, own_codec
 
 SUFFIX = ".inc"
@@ -163,64 +147,68 @@ def inspect(
     relative L2 error is at most 0.1, with --scale auto if that is better. A codec of your own (--with) is
     compared as it is, without a scale.
     """
-    check_outputs(json_file, plot=plot)
-    coder, other, console = _codec(bound, codec, mode), own_codec(own), Console(json_file=json_file)
+    out = Output(json_file, plot=plot)
+    coder, other = _codec(bound, codec, mode), own_codec(own)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
-    if is_message and other is not None:
-        raise typer.BadParameter(f"--with compares codecs on a .npy file; {file.name} is a message")
+    errors = None
     if is_message:
+        if other is not None:
+            raise typer.BadParameter(f"--with compares codecs on a .npy file; {file.name} is a message")
         try:
             header = message.parse(file.read_bytes())
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
-        _print_header(console, header)
+        _print_header(out.console, header)
         if header.kind not in STREAMS:
-            write_json(json_file, _header_json(header))
+            out.write(_header_json(header))
             return
-        spec, counts = header.codec.spec, _stream_classes(header)
-        _print_classes(console, spec, counts)
-        errors = None
-        write_json(json_file, {**_header_json(header), "classes": counts.tolist()})
+        coder, counts = header.codec, _stream_classes(header)
+        _print_classes(out.console, coder.spec, counts)
+        facts = _header_json(header)
     else:
-        array = npy_file.load(file, halves=True)
-        if not array.size:
-            raise ValueError(f"{file} holds no values: its shape is {array.shape}")
-        values = converted(array.reshape(-1), patterns=True)
-        dtype = "bfloat16" if array.dtype == np.uint16 else array.dtype.name
-        exponent = _exponent(scale, values, coder)
-        counts = coder.histogram(values, scale=exponent)
-        size = coder.spec.stream_bytes(counts.tolist())
-        name = coder.mode or coder.codec
-        console.print(f"{values.size} {dtype} values, 2**-{bound} {name}, scale 2**{exponent}")
-        if size:
-            console.print(f"stream: {size} bytes, 1:{array.nbytes / size:.2f}")
-        spec = coder.spec
-        _print_classes(console, spec, counts)
-        errors = Errors(coder, values, exponent)
-        _print_errors(console, errors)
-        own_scale = scale_exponent(values, wire.PLANES.codec)
-        scales = sorted({0, own_scale}, key=abs) if scale == "0" else [exponent]
-        found = choices(values, scales, array.itemsize)
-        best = recommended(found)
-        effect = None if other is None else effect_of(other, values, item=array.itemsize)
-        _print_choices(
-            console, [choice for choice in found if choice.scale == exponent], best, own_scale, effect
-        )
-        if strange := values.size - int(np.isfinite(values).sum()):
-            console.print(
-                f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
-                "reach all ranks in a sum"
-            )
-        write_json(json_file, {
-            "values": values.size, "dtype": dtype, "bytes": size, "classes": counts.tolist(),
-            "codec": coder.codec, "mode": coder.mode, "k": bound, "scale": exponent,
-            "largest_error": errors.largest, "relative_error": errors.relative, "energy_kept": errors.kept,
-            "choices": [asdict(choice) for choice in found],
-            "recommended": best and asdict(best), "with": effect and asdict(effect),
-        })  # fmt: skip
+        counts, errors, facts = _inspect_array(out.console, file, coder, bound, scale, other)
+    out.write({**facts, "classes": counts.tolist()})
     if plot is not None:
-        _draw(plot, spec, counts, errors, file.name)
+        _draw(plot, coder.spec, counts, errors, file.name)
+
+
+def _inspect_array(
+    console: Console, file: Path, coder: Codec, k: int, scale: str, other: StreamCodec | None
+) -> tuple[NDArray[np.int64], Errors, dict[str, Any]]:
+    """Compress the array of a .npy file and print what `inspect` does; return classes, errors and facts."""
+    array = npy_file.load(file, halves=True)
+    if not array.size:
+        raise ValueError(f"{file} holds no values: its shape is {array.shape}")
+    values = converted(array.reshape(-1), patterns=True)
+    dtype = "bfloat16" if array.dtype == np.uint16 else array.dtype.name
+    exponent = _exponent(scale, values, coder)
+    counts = coder.histogram(values, scale=exponent)
+    size = coder.spec.stream_bytes(counts.tolist())
+    console.print(f"{values.size} {dtype} values, 2**-{k} {coder.mode or coder.codec}, scale 2**{exponent}")
+    if size:
+        console.print(f"stream: {size} bytes, 1:{array.nbytes / size:.2f}")
+    _print_classes(console, coder.spec, counts)
+    errors = Errors(coder, values, exponent)
+    _print_errors(console, errors)
+    own_scale = scale_exponent(values, wire.PLANES.codec)
+    scales = sorted({0, own_scale}, key=abs) if scale == "0" else [exponent]
+    found = choices(values, scales, array.itemsize)
+    best = recommended(found)
+    effect = None if other is None else effect_of(other, values, item=array.itemsize)
+    _print_choices(console, [each for each in found if each.scale == exponent], best, own_scale, effect)
+    if strange := values.size - int(np.isfinite(values).sum()):
+        console.print(
+            f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
+            "reach all ranks in a sum"
+        )
+    facts = {
+        "values": values.size, "dtype": dtype, "bytes": size, "codec": coder.codec, "mode": coder.mode,
+        "k": k, "scale": exponent, "largest_error": errors.largest, "relative_error": errors.relative,
+        "energy_kept": errors.kept, "choices": [asdict(choice) for choice in found],
+        "recommended": best and asdict(best), "with": effect and asdict(effect),
+    }  # fmt: skip
+    return counts, errors, facts
 
 
 def _stream_classes(header: Header) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..netns import bits_per_second
 from ..system.options import whole as whole
-from .console import Console, Table, check_outputs, write_csv, write_json
+from .console import Output, Table
 from .environment import conditions, environment
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
@@ -82,22 +82,18 @@ def figures_table(figures: Iterable[Figure]) -> Table:
     return table
 
 
-class Report:
-    """The outputs of a measurement: console, JSON, CSV and chart, with the environment that it ran in.
+class Report(Output):
+    """The output of a measurement, with the environment that it ran in and figures with targets.
 
-    Make it before the work, since it refuses files that could not be written (see `check_outputs`). ``seed``
-    is that of the data, if it has one. Attribute ``console``: for progress and tables.
+    ``seed`` is that of the data, if it has one.
     """
 
     def __init__(
         self, seed: int | None, json_file: Path | None = None, csv_file: Path | None = None,
-        plot: Path | None = None,
+        plot: Path | None = None, files: Sequence[Path | None] = (),
     ) -> None:  # fmt: skip
-        check_outputs(json_file, csv_file, plot=plot)
-        self.console = Console(json_file=json_file, csv_file=csv_file)
+        super().__init__(json_file, csv_file, plot, files)
         self.environment = environment(seed)
-        self.plot = plot
-        self._json, self._csv = json_file, csv_file
         self._figures: list[Figure] | None = None
 
     def show_conditions(self, text: str = "") -> None:
@@ -118,17 +114,14 @@ class Report:
     def write(
         self,
         facts: Mapping[str, Any],
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Mapping[str, Any]] = (),
         draw: Callable[[Path], None] | None = None,
     ) -> None:
-        """Write what was asked for: JSON of ``facts``, environment and figures, CSV of ``rows``, a chart."""
+        """Write as `Output.write` does; the JSON gets environment and figures, too."""
         whole = {**facts, "environment": self.environment}
         if self._figures is not None:
             whole["figures"] = [figure.json() for figure in self._figures]
-        write_json(self._json, whole)
-        write_csv(self._csv, rows)
-        if draw is not None and self.plot is not None:
-            draw(self.plot)
+        super().write(whole, rows, draw)
 
 
 def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

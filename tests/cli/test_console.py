@@ -16,7 +16,7 @@ from rich.text import Text
 import inceptionn.boards
 import inceptionn.sim
 from inceptionn import cli
-from inceptionn.commands.console import Console, Table, new_progress, write_csv, write_json
+from inceptionn.commands.console import Console, Output, Table, new_progress
 from inceptionn.evaluate.bench.collective.allreduce_report import Results, tables_of
 from inceptionn.sim.cluster.report import HostReport, Report, end_table, live_table
 
@@ -158,12 +158,11 @@ def test_two_outputs_cannot_both_be_standard_output(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "inceptionn: Invalid value: only one output can be -, standard output\n"
 
 
-def test_no_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    write_json(None, {})
+def test_nothing_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().write({}, [{"name": 1}])
     assert capsys.readouterr().out == ""
 
 
 def test_csv_has_the_columns_of_all_rows(tmp_path: Path) -> None:
-    write_csv(tmp_path / "x.csv", [{"name": "a, b", "rate": 1.5}, {"name": "c", "ratio": 2}])
+    Output(None, tmp_path / "x.csv").write({}, [{"name": "a, b", "rate": 1.5}, {"name": "c", "ratio": 2}])
     assert (tmp_path / "x.csv").read_text() == 'name,rate,ratio\n"a, b",1.5,\nc,,2\n'
-    write_csv(None, [])

@@ -23,7 +23,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from inceptionn.boards.corundum.target import APP_ID
-from inceptionn.commands.console import Console, Table, check_outputs, write_json
+from inceptionn.commands.console import Output, Table
 
 HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:
@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=Path("build/corundum"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON to FILE; - is standard output")
     given = parser.parse_args()
-    check_outputs(given.json)
+    output = Output(given.json)
     lanes = [] if given.lanes is None else ["--lanes", given.lanes]
     try:
         rows = run(given.corundum or URL, given.build, given.width or [512], lanes)
@@ -226,8 +226,8 @@ def main() -> int:
     for row in rows:
         result = "passed" if row["passed"] else f"failed: {row['error']}"
         table.add_row(str(row["width"]), row["subject"], row["test"], result, _figures(row))
-    Console(json_file=given.json).print(table)
-    write_json(given.json, rows)
+    output.console.print(table)
+    output.write(rows)
     return 0 if all(row["passed"] for row in rows) else 1
 
 

@@ -365,19 +365,20 @@ def test_pcapng_of_scapy_is_read(tmp_path: Path) -> None:
     assert read_pcap(tmp_path / "x.pcapng") == [bytes(frame) for frame in frames]
 
 
-def test_frames_as_csv() -> None:
+def test_rows_of_frames() -> None:
     frames = small_mix()
     nic = ModelNic()
     config = EngineConfig(parameters=nic.codec.spec.parameters(10, None))
     done = replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
-    head, *lines = done.frames_csv(frames).splitlines()
-    assert head == "frame,host_bytes,wire_bytes,transmit,receive"
-    assert len(lines) == len(frames) == len(done.wire)
-    first = lines[0].split(",")
-    assert first == ["0", str(len(frames[0])), str(len(done.wire[0])), "COMPRESSED", "RESTORED"]
+    rows = done.frames(frames)
+    assert len(rows) == len(frames) == len(done.wire)
+    assert rows[0] == {
+        "frame": 0, "host_bytes": len(frames[0]), "wire_bytes": len(done.wire[0]),
+        "transmit": "COMPRESSED", "receive": "RESTORED",
+    }  # fmt: skip
     assert len(done.wire[0]) < len(frames[0])
-    assert lines[-1].split(",")[3:] == ["SHORT", "NO_SHIM"]
-    assert sum("COMPRESSED" in line for line in lines) == done.totals.compressed_frames
+    assert (rows[-1]["transmit"], rows[-1]["receive"]) == ("SHORT", "NO_SHIM")
+    assert sum(row["transmit"] == "COMPRESSED" for row in rows) == done.totals.compressed_frames
 
 
 def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
