@@ -1,91 +1,155 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The conformance vectors of the planes codec: lanes and blocks; see :mod:`.vectors`."""
+"""The conformance vectors of the planes codec: lanes and blocks of fp32 and bf16; see :mod:`.vectors`."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inceptionn import wire
+from inceptionn.wire import BF16_LANES, FP32_LANES, LaneType
 
 from . import planes, values
-from .codec import Bits
 
 EXPONENTS = (0, 1, 64, *range(111, 142), 200, 254, 255)
-MANTISSAS = (*values.EDGE_MANTISSAS, 0x3FFFFF, 0x5FFFFF, 0x600000, 0x7FFBFF, 0x7FFC00)
-"""Those of the payloads, and some next to halves of a step."""
 BOUNDS = range(wire.MIN_K, wire.MAX_K + 1)
 
 
-def lanes() -> dict[str, Any]:
-    """Make ``planes_lanes.json``: the lane codec, both ways."""
-    edges = [s << 31 | e << 23 | m for e in EXPONENTS for m in MANTISSAS for s in (0, 1)]
-    inputs = np.array(list(dict.fromkeys([*values.SPECIAL, *edges])), np.uint32)
+class _Cases(NamedTuple):
+    """What the vectors of a type of lane are made of."""
+
+    special: tuple[int, ...]
+    mantissas: tuple[int, ...]
+    """Some of them next to halves of a step."""
+    payload: Callable[[str, int], bytes]
+    edge_counts: tuple[int, ...]
+    counts: tuple[int, ...]
+    seed: int
+    malformed: tuple[tuple[str, int, str], ...]
+    """What is wrong, the number of lanes, and the block."""
+
+
+_CASES = {
+    FP32_LANES: _Cases(
+        values.SPECIAL,
+        (*values.EDGE_MANTISSAS, 0x3FFFFF, 0x5FFFFF, 0x600000, 0x7FFBFF, 0x7FFC00),
+        values.payload,
+        (1, 7, 8, 9, 63, 64),
+        (1, 16, 61),
+        2,
+        (
+            ("the code plane is cut", 1, "00"),
+            ("the second word of the code plane is cut", 40, "000000"),
+            ("no data", 1, "0100"),
+            ("the second group is cut", 16, "110001"),
+            ("a raw group is cut", 8, "0f00" + "ff" * 31),
+            ("15 planes are cut", 8, "0e00" + "ff" * 14),
+            ("a byte is left over", 8, "01000100"),
+            ("a code past the last group", 8, "1000"),
+            ("a code past the last group, in another byte", 8, "0001"),
+            ("a code past the fifth group", 40, "00001000"),
+            ("a plane with a bit of an absent lane", 1, "010002"),
+            ("the second plane with a bit of an absent lane", 7, "02000180"),
+            ("a raw group with a word of an absent lane", 1, "0f00" + "00" * 7 + "80" + "00" * 24),
+        ),
+    ),
+    BF16_LANES: _Cases(
+        (),
+        (0, 1, 0x20, 0x3F, 0x40, 0x41, 0x7E, 0x7F),
+        values.bf16_payload,
+        (1, 15, 16, 17, 64, 65),
+        (1, 32, 77),
+        16,
+        (
+            ("the code plane is cut", 1, "00"),
+            ("the second word of the code plane is cut", 80, "000000"),
+            ("no data", 1, "0100"),
+            ("half a plane", 1, "010001"),
+            ("the second group is cut", 32, "1100010001"),
+            ("a raw group is cut", 16, "0f00" + "ff" * 31),
+            ("14 planes are cut", 16, "0e00" + "ff" * 27),
+            ("a byte is left over", 16, "0100010000"),
+            ("a code past the last group", 16, "1000"),
+            ("a code past the last group, in another byte", 16, "0001"),
+            ("a code past the fifth group", 80, "00001000"),
+            ("a plane with a bit of an absent lane", 1, "01000200"),
+            ("a plane with a bit of the last absent lane", 15, "01000080"),
+            ("the second plane with a bit of an absent lane", 9, "020000010002"),
+            ("a raw group with a word of an absent lane", 1, "0f00" + "00" * 3 + "80" + "00" * 28),
+        ),
+    ),
+}
+
+
+def _word(kind: LaneType) -> str:
+    return f"<u{kind.bytes}"
+
+
+def _hex(words: NDArray[Any], kind: LaneType) -> str:
+    return " ".join(f"{word:0{2 * kind.bytes}x}" for word in words.tolist())
+
+
+def lanes(kind: LaneType) -> dict[str, Any]:
+    """Make ``planes_lanes.json`` or ``bf16_lanes.json``: the lane codec, both ways."""
+    own, sign = _CASES[kind], 8 * kind.bytes - 1
+    edges = [
+        s << sign | e << kind.mantissa_bits | m for e in EXPONENTS for m in own.mantissas for s in (0, 1)
+    ]
+    inputs = np.array(list(dict.fromkeys([*own.special, *edges])), _word(kind))
     sets = []
     for k in BOUNDS:
-        found = planes.compress_lanes(inputs, wire.planes_parameters(k).e0)
+        found = planes.compress_lanes(inputs, 127 - k, kind)
         pairs = zip(found.z.tolist(), found.raw.tolist(), strict=True)
-        words = ["-" if raw else f"{number:x}" for number, raw in pairs]
-        sets.append({"k": k, "e0": 127 - k, "integers": " ".join(words), "outputs": _words(found.bits)})
-    integers = sorted({*range(34), *((1 << i) + low for i in range(5, 16) for low in (-2, -1, 0, 1))})
-    z = np.array([number for number in integers if number < 1 << 15], np.uint32)
+        integers = " ".join("-" if raw else f"{number:x}" for number, raw in pairs)
+        sets.append({"k": k, "e0": 127 - k, "integers": integers, "outputs": _hex(found.bits, kind)})
+    next_to_powers = ((1 << i) + low for i in range(5, kind.planes + 1) for low in (-2, -1, 0, 1))
+    numbers = sorted({*range(34), *(number for number in next_to_powers if number < 1 << kind.planes)})
+    z = np.array(numbers, np.uint32)
     decoder = [
         {
             "k": k,
             "e0": 127 - k,
-            "integers": " ".join(f"{number:x}" for number in z.tolist()),
-            "outputs": _words(planes.decompress_lanes(z, 127 - k)),
+            "integers": " ".join(f"{number:x}" for number in numbers),
+            "outputs": _hex(planes.decompress_lanes(z, 127 - k, kind), kind),
         }
         for k in (wire.MIN_K, wire.DEFAULT_K, wire.MAX_K)
     ]
-    return {"inputs": _words(inputs), "compress": sets, "decompress": decoder}
+    return {"inputs": _hex(inputs, kind), "compress": sets, "decompress": decoder}
 
 
-def _words(bits: Bits) -> str:
-    return " ".join(f"{word:08x}" for word in bits.tolist())
+def blocks(kind: LaneType) -> dict[str, Any]:
+    """Make ``planes_blocks.json`` or ``bf16_blocks.json``: blocks of every payload kind, and malformed ones.
 
-
-MALFORMED = (
-    ("the code plane is cut", 1, "00"),
-    ("the second word of the code plane is cut", 40, "000000"),
-    ("no data", 1, "0100"),
-    ("the second group is cut", 16, "110001"),
-    ("a raw group is cut", 8, "0f00" + "ff" * 31),
-    ("15 planes are cut", 8, "0e00" + "ff" * 14),
-    ("a byte is left over", 8, "01000100"),
-    ("a code past the last group", 8, "1000"),
-    ("a code past the last group, in another byte", 8, "0001"),
-    ("a code past the fifth group", 40, "00001000"),
-    ("a plane with a bit of an absent lane", 1, "010002"),
-    ("the second plane with a bit of an absent lane", 7, "02000180"),
-    ("a raw group with a word of an absent lane", 1, "0f00" + "00" * 7 + "80" + "00" * 24),
-)
-
-
-def blocks() -> dict[str, Any]:
-    """Make ``planes_blocks.json``: blocks and streams of every payload kind, and malformed blocks."""
-    good = []
-    for kind in values.KINDS:
-        for k in BOUNDS if kind == "edges" else (wire.DEFAULT_K,):
-            for count in (1, 7, 8, 9, 63, 64) if kind == "edges" else (1, 16, 61):
-                good.append(_block(k, kind, count))
-    good.append(_block(wire.DEFAULT_K, "gradients", wire.MAX_LANES))
+    Those of fp32 have streams, too.
+    """
+    own, good = _CASES[kind], []
+    for name in values.KINDS:
+        for k in BOUNDS if name == "edges" else (wire.DEFAULT_K,):
+            for count in own.edge_counts if name == "edges" else own.counts:
+                good.append(_block(k, name, count, kind))
+    good.append(_block(wire.DEFAULT_K, "gradients", kind.max_lanes, kind))
+    source = random.Random(own.seed)
     decoded = []
-    source = random.Random(2)
-    for code in range(wire.CODES):  # any pattern decodes, those that no encoder makes too
-        data = source.randbytes(wire.CODE_BYTES[code])
-        block = bytes([code, 0]) + data
-        output = planes.decompress_block(block, 8, 117)
-        decoded.append({"k": 10, "count": 8, "block": block.hex(), "output": output.tobytes().hex()})
+    for code, size in enumerate(kind.code_bytes):  # any pattern decodes, one that no encoder makes too
+        block = bytes([code, 0]) + source.randbytes(size)
+        output = planes.decompress_block(block, kind.group_lanes, 117, kind).tobytes()
+        decoded.append({"k": 10, "count": kind.group_lanes, "block": block.hex(), "output": output.hex()})
     malformed = []
-    for name, count, text in MALFORMED:
-        _, _, fault = planes.examine_block(bytes.fromhex(text), count, 117)
+    for name, count, text in own.malformed:
+        _, _, fault = planes.examine_block(bytes.fromhex(text), count, 117, kind=kind)
         assert fault is not None
         malformed.append(
             {"name": name, "count": count, "block": text, "offset": fault.offset, "group": fault.group}
         )
+    streams = {} if kind is BF16_LANES else {"streams": _streams()}
+    return {"blocks": good, "decompress": decoded, "malformed": malformed, **streams}
+
+
+def _streams() -> list[dict[str, Any]]:
     streams = []
     for count in (0, 1, 2048, 2049):
         x = np.frombuffer(values.payload("gradients", count), np.float32)
@@ -100,19 +164,20 @@ def blocks() -> dict[str, Any]:
                 "output": output.tobytes().hex(),
             }
         )
-    return {"blocks": good, "decompress": decoded, "malformed": malformed, "streams": streams}
+    return streams
 
 
-def _block(k: int, kind: str, count: int) -> dict[str, Any]:
-    x = np.frombuffer(values.payload(kind, count), np.float32)
-    block = planes.compress_block(x, 127 - k)
+def _block(k: int, name: str, count: int, kind: LaneType) -> dict[str, Any]:
+    dtype = np.float32 if kind is FP32_LANES else np.uint16
+    x: NDArray[Any] = np.frombuffer(_CASES[kind].payload(name, count), dtype)
+    block = planes.compress_block(x, 127 - k, kind)
     return {
         "k": k,
         "e0": 127 - k,
-        "kind": kind,
+        "kind": name,
         "count": count,
         "input": x.tobytes().hex(),
         "block": block.hex(),
-        "output": planes.decompress_block(block, count, 127 - k).tobytes().hex(),
-        "histogram": planes.histogram(x, 2.0**-k).tolist(),
+        "output": planes.decompress_block(block, count, 127 - k, kind).tobytes().hex(),
+        "histogram": planes.histogram(x, 2.0**-k, kind).tolist(),
     }

@@ -20,7 +20,7 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import Parameters, Tag, Verdict
 
-from . import bf16_vectors, cases, codec, planes_vectors, values
+from . import cases, codec, planes_vectors, values
 from .cases import paper
 from .flows import FlowTable
 from .frame import EngineConfig, Result, receive, transmit
@@ -249,14 +249,10 @@ def _write_pcap(path: Path, packets: list[bytes]) -> None:
 def write(directory: Path) -> list[Path]:
     """Write every file into ``directory``, which is made if need be; their paths."""
     directory.mkdir(parents=True, exist_ok=True)
-    contents = {
-        "lanes": lanes(),
-        "blocks": blocks(),
-        "planes_lanes": planes_vectors.lanes(),
-        "planes_blocks": planes_vectors.blocks(),
-        "bf16_lanes": bf16_vectors.lanes(),
-        "bf16_blocks": bf16_vectors.blocks(),
-    }
+    contents = {"lanes": lanes(), "blocks": blocks()}
+    for name, kind in (("planes", wire.FP32_LANES), ("bf16", wire.BF16_LANES)):
+        contents[f"{name}_lanes"] = planes_vectors.lanes(kind)
+        contents[f"{name}_blocks"] = planes_vectors.blocks(kind)
     paths = [directory / f"{name}.json" for name in contents]
     for path, content in zip(paths, contents.values(), strict=True):
         _write_json(path, content)

@@ -104,9 +104,10 @@ def planes_by_hand(z: str, word: str) -> tuple[int | None, bytes]:
     return None if z == "-" else int(z, 16), bytes.fromhex(word)[::-1]
 
 
-def test_blocks_of_planes_follow_from_the_lanes() -> None:
-    """Packed by hand from the lane codec's own vectors."""
-    content, lanes = load("planes_blocks.json"), load("planes_lanes.json")
+@pytest.mark.parametrize(("name", "size", "most"), [("planes", 4, 15), ("bf16", 2, 14)])
+def test_blocks_of_planes_follow_from_the_lanes(name: str, size: int, most: int) -> None:
+    """Packed by hand from the lane codec's own vectors. Lanes have ``size`` bytes, groups ``most`` planes."""
+    content, lanes = load(f"{name}_blocks.json"), load(f"{name}_lanes.json")
     inputs = lanes["inputs"].split()
     tables = {
         each["k"]: dict(
@@ -115,74 +116,35 @@ def test_blocks_of_planes_follow_from_the_lanes() -> None:
         for each in lanes["compress"]
     }
     assert set(tables) == set(range(wire.MIN_K, wire.MAX_K + 1))
-    packed, seen = 0, set()
+    packed, seen, group_lanes = 0, set(), 32 // size
     for each in content["blocks"]:
         assert each["e0"] == 127 - each["k"]
-        words = [bytes.fromhex(each["input"][i : i + 8])[::-1].hex() for i in range(0, len(each["input"]), 8)]
+        given = bytes.fromhex(each["input"])
+        words = [given[i : i + size][::-1].hex() for i in range(0, len(given), size)]
         if not all(word in tables[each["k"]] for word in words):
             continue
         found = [tables[each["k"]][word] for word in words]
         assert b"".join(word for _, word in found).hex() == each["output"]
         codes, data = [], b""
-        for first in range(0, len(found), 8):
-            group = found[first : first + 8] + [(0, bytes(4))] * (first + 8 - len(found))
+        for first in range(0, len(found), group_lanes):
+            group = found[first : first + group_lanes]
+            group += [(0, bytes(size))] * (group_lanes - len(group))
             if any(z is None for z, _ in group):
                 codes.append(15)
                 data += b"".join(word for _, word in group)
                 continue
             wide = max(z for z, _ in group if z is not None).bit_length()
             codes.append(min(wide, 14))
-            data += bytes(
-                sum((z >> plane & 1) << lane for lane, (z, _) in enumerate(group) if z is not None)
-                for plane in range(wide if wide < 14 else 15)
-            )
-        seen.update(codes)
-        nibbles = codes + [0] * (-len(codes) % 4)
-        plane = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
-        assert each["block"] == (plane + data).hex()
-        packed += 1
-    assert packed >= 10
-    assert len(seen) > 4
-    assert {row["block"][1] for row in content["decompress"]} == set("0123456789abcdef")
-
-
-def test_blocks_of_bf16_follow_from_the_lanes() -> None:
-    """Packed by hand from the lane codec's own vectors."""
-    content, lanes = load("bf16_blocks.json"), load("bf16_lanes.json")
-    inputs = lanes["inputs"].split()
-    tables = {
-        each["k"]: dict(
-            zip(inputs, map(planes_by_hand, each["integers"].split(), each["outputs"].split()), strict=True)
-        )
-        for each in lanes["compress"]
-    }
-    assert set(tables) == set(range(wire.MIN_K, wire.MAX_K + 1))
-    packed, seen = 0, set()
-    for each in content["blocks"]:
-        assert each["e0"] == 127 - each["k"]
-        words = [bytes.fromhex(each["input"][i : i + 4])[::-1].hex() for i in range(0, len(each["input"]), 4)]
-        if not all(word in tables[each["k"]] for word in words):
-            continue
-        found = [tables[each["k"]][word] for word in words]
-        assert b"".join(word for _, word in found).hex() == each["output"]
-        codes, data = [], b""
-        for first in range(0, len(found), 16):
-            group = found[first : first + 16] + [(0, bytes(2))] * (first + 16 - len(found))
-            if any(z is None for z, _ in group):
-                codes.append(15)
-                data += b"".join(word for _, word in group)
-                continue
-            codes.append(max(z for z, _ in group if z is not None).bit_length())
-            for plane in range(codes[-1]):
+            for plane in range(wide if wide < 14 else most):
                 bits = sum((z >> plane & 1) << lane for lane, (z, _) in enumerate(group) if z is not None)
-                data += bits.to_bytes(2, "little")
+                data += bits.to_bytes(group_lanes // 8, "little")
         seen.update(codes)
         nibbles = codes + [0] * (-len(codes) % 4)
-        plane = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
-        assert each["block"] == (plane + data).hex()
+        plane_bytes = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
+        assert each["block"] == (plane_bytes + data).hex()
         packed += 1
     assert packed >= 10
-    assert len(seen) > 1
+    assert len(seen) > (4 if size == 4 else 1)
     assert {row["block"][1] for row in content["decompress"]} == set("0123456789abcdef")
 
 
