@@ -29,7 +29,7 @@ DOCS = Path(__file__).parent
 PAGES = sorted([DOCS.parent / "README.md", *DOCS.glob("*.md")])
 BLOCK = re.compile(r"^(<!-- figures: (.+) -->\n)(?:>.*\n)*(?:\n(?=\|))?(?:\|.*\n)*", re.MULTILINE)
 VALUE = re.compile(r"<!-- figure: ([^<]+) -->[^<]*<!-- end -->")
-REFERENCE = re.compile(r"\{([^{}]+)\}")
+REFERENCE = re.compile(r"\{([^{}]+ > [^{}]+)\}")
 
 
 class Figures:
