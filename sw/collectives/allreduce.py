@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..transport import Transport
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
 from .algorithms.hierarchical import hierarchical_all_reduce
-from .algorithms.parts import SUB_BLOCK, Parts
+from .algorithms.parts import Parts
 from .algorithms.ring import all_reduce_steps, ring
 from .call import Call, Collective, Feedback, run
 from .requests import Plan, blocking, nonblocking, plan
-from .settings import Algorithm, Dtype, Legs, Op, Path, Settings, SumScale, Upper
+from .settings import Op, Settings, SumKeywords
 from .values.buffers import Buffers
-from .values.stream_codec import StreamCodec
 from .values.wire_form import Raw
 
 SUM, MEAN = Op.SUM, Op.MEAN
@@ -30,18 +28,9 @@ def allreduce_comp(
     recvbuf: Any,
     op: Op = SUM,
     *,
-    codec: StreamCodec | None = None,
-    path: Path = "auto",
-    algorithm: Algorithm = "ring",
-    scale: SumScale = "auto",
-    sections: Sequence[int] | None = None,
-    legs: Legs | None = None,
-    group_size: int | None = None,
-    upper: Upper = "ring",
-    dtype: Dtype | None = None,
-    sub_block: int = SUB_BLOCK,
     feedback: Feedback = None,
     timeout: float | None = None,
+    **settings: Unpack[SumKeywords],
 ) -> Plan:
     """Sum the send buffers of all ranks into each receive buffer; all ranks get bit-identical results.
 
@@ -102,8 +91,7 @@ def allreduce_comp(
     if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards.
     After an error the receive buffer is unspecified.
     """
-    given = Settings(op, codec, path, algorithm, scale, sections, legs, group_size, upper, dtype, sub_block)
-    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, given, feedback)
+    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, Settings(op, **settings), feedback)
 
 
 iallreduce_comp = nonblocking(allreduce_comp)

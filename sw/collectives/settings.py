@@ -48,7 +48,7 @@ _CHOICES = {
 
 
 class Keywords(TypedDict, total=False):
-    """The settings that every collective takes, each as `allreduce_comp` describes it."""
+    """The settings that every collective takes, as `allreduce_comp` describes them."""
 
     codec: StreamCodec | None
     path: Path
@@ -63,6 +63,15 @@ class BlockKeywords(Keywords, total=False):
 
     algorithm: RingAlgorithm
     group_size: int | None
+
+
+class SumKeywords(Keywords, total=False):
+    """Those of an all-reduce."""
+
+    algorithm: Algorithm
+    legs: Legs | None
+    group_size: int | None
+    upper: Upper
 
 
 @dataclass(frozen=True)
