@@ -36,10 +36,6 @@ class AlignmentUnit(wiring.Component):
     **the cycle after** ``last`` must therefore **be idle**. With 16 the next block may follow at once. Its
     beats are then one cycle late until one of its vectors completes none. That happens before the block can
     end in the same way, since no block has more beats than vectors.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

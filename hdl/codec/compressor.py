@@ -181,10 +181,6 @@ class StandaloneCompressor(wiring.Component):
 
     A packet of more than 2304 lanes gives the block of its first 2304, marked as overlong; the next packet is
     not affected.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     MARKS = 128

@@ -60,10 +60,6 @@ class Decompressor(wiring.Component):
     Latency to the first burst: at best :attr:`latency` cycles from the block's first beat, and 8 fewer from
     the beat with its first group's last data byte. Decoding starts before the block's end has arrived; only
     the last burst waits for it.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     DECODER: type[PlaneDecoder]
@@ -178,10 +174,6 @@ class StandaloneDecompressor(wiring.Component):
 
     Every block gives one packet, of as many bursts as :class:`Decompressor` says. A block with an *n* of 0 or
     above 2304 is malformed and yields one full burst. Throughput and latency are the Decompressor's.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     def __init__(self, shape: EngineShape = USUAL):

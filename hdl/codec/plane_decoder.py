@@ -96,10 +96,6 @@ class PlaneDecoder(wiring.Component):
     If a block ends inside its plane (``ends`` at a beat that is not the plane's last), the missing marks are
     arbitrary, but the number of groups is the announced one. The block is malformed. Its end position shows
     that unless the sum happens to fit, so the writer must remember it.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     DEPTH = 32

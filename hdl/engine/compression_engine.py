@@ -4,26 +4,23 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from inceptionn.wire import LANE_BYTES, SHIM_BYTES
 
-from ..control.config import EngineConfig
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader
 from ..frame.header_sum import HeaderSum
 from ..frame.payload_realigner import PayloadRealigner
-from ..parts.axi import AXIStream
 from ..parts.pipeline import Pipeline
+from .engine import Engine
 from .frame_recorder import FrameRecorder
 from .raw_ring import RawRing
-from .shape import USUAL, EngineShape
 from .transmit_assembler import TransmitAssembler
 from .transmit_decision import TransmitDecision
 
 
-class CompressionEngine(wiring.Component):
+class CompressionEngine(Engine):
     """Replaces the payload of eligible frames by shim and block (wire format, section 3).
 
     ::
@@ -42,27 +39,7 @@ class CompressionEngine(wiring.Component):
     Throughput: one beat per cycle in and out, whatever the data. A frame of fewer than 4 beats takes 4
     cycles, with 16 lanes 2 unless it is looked up in the flow table. Latency of an idle engine, first beat to
     first beat: the frame's length in beats plus at most 48 cycles, with 16 lanes 56.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
-
-    def __init__(self, shape: EngineShape = USUAL):
-        self.shape = shape
-        super().__init__(
-            {
-                #: From the host. ``tuser`` at ``tlast``: bad frame.
-                "s_axis": In(AXIStream(self.shape.bytes)),
-                "m_axis": Out(AXIStream(self.shape.bytes)),  #: To the wire.
-                #: Sampled once for a frame, in the cycle after its first beat was accepted.
-                "config": In(EngineConfig),
-                #: With ``shape.half``: see :class:`HeaderParser`.
-                **({"bf16_tos": In(8)} if shape.half else {}),
-                #: One per frame, in order.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),
-            }
-        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -4,26 +4,23 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from inceptionn.wire import LANE_BYTES
 
 from ..codec.block_splitter import block_beat
-from ..control.config import EngineConfig
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader
-from ..parts.axi import AXIStream
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
+from .engine import Engine
 from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from .receive_layout import restored_burst, wire_beat
-from .shape import USUAL, EngineShape
 
 
-class DecompressionEngine(wiring.Component):
+class DecompressionEngine(Engine):
     """Restores the payload of frames that carry a shim and a block (wire format, section 3).
 
     ::
@@ -38,27 +35,7 @@ class DecompressionEngine(wiring.Component):
     Throughput: one output beat per cycle while input is there. Latency of an idle engine, first beat
     to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
     one that is restored. With 16 lanes the same, in beats twice as wide.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
-
-    def __init__(self, shape: EngineShape = USUAL):
-        self.shape = shape
-        super().__init__(
-            {
-                #: From the wire. ``tuser`` at ``tlast``: bad frame.
-                "s_axis": In(AXIStream(self.shape.bytes)),
-                "m_axis": Out(AXIStream(self.shape.bytes)),  #: To the host.
-                #: Sampled once for a frame, in the cycle after its first beat was accepted.
-                "config": In(EngineConfig),
-                #: With ``shape.half``: see :class:`HeaderParser`.
-                **({"bf16_tos": In(8)} if shape.half else {}),
-                #: One per frame, in order.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),
-            }
-        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

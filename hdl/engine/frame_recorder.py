@@ -53,10 +53,6 @@ class FrameRecorder(wiring.Component):
 
     Latency: :attr:`latency` cycles from a frame's last beat, or a piece's, to its record: 5 with 8 lanes, 6
     with 16. A record at most every cycle.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     def __init__(self, shape: EngineShape = USUAL):

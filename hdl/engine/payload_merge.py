@@ -24,10 +24,6 @@ class PayloadMerge(wiring.Component):
 
     Latency: :attr:`LATENCY` cycles from the cycle in which part, burst and tail are there to the output
     queue. Throughput: one beat per cycle.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     LATENCY = 3

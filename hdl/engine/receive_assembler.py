@@ -34,10 +34,6 @@ class ReceiveAssembler(wiring.Component):
 
     The exceptions are :class:`ReceiveLayout`'s. Latency: 6 cycles from the cycle in which order, beat and
     burst are there to the output queue.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     def __init__(self, shape: EngineShape = USUAL):

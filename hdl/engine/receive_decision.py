@@ -45,10 +45,6 @@ class ReceiveDecision(wiring.Component):
     A frame that fails a header check is decided with its second beat (or its only one; with 16 lanes always
     its first), any other with the beat that holds the shim's last byte, or with its last beat if that comes
     before. All decisions take the same :attr:`LATENCY` cycles from that beat, so none overtakes another.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     LATENCY = PayloadRealigner.LATENCY + 2

@@ -104,10 +104,6 @@ class ReceiveLayout(wiring.Component):
     header.
 
     Latency: the first part is offered 2 cycles after its order and its beat.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

@@ -36,10 +36,6 @@ class TransmitJudging(wiring.Component):
     A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
     which ``judged`` is valid. With 16 lanes it takes two if a header check fails and nothing is learnt,
     since such a frame may be one beat long.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     def __init__(self, shape: EngineShape = USUAL):

@@ -55,10 +55,6 @@ class TransmitSettling(wiring.Component):
 
     Throughput: one frame per cycle. Latency: the order is pushed 3 cycles after the one in which judged frame
     and sums meet, the report 2 cycles later.
-
-    Parameters
-    ----------
-    shape : :class:`EngineShape`
     """
 
     def __init__(self, shape: EngineShape = USUAL):

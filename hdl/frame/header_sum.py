@@ -21,10 +21,6 @@ class HeaderSum(wiring.Component):
     The header lies in a frame's second to fourth beat; with 16 lanes in its first two. A frame that ends
     before gives the sum of the words that it has. One beat per cycle. The sum follows the last of these beats
     or the frame's end, whichever is first, after :attr:`latency` cycles: 7 with 8 lanes, 8 with 16.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

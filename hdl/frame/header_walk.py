@@ -53,10 +53,6 @@ class HeaderWalk(wiring.Component):
 
     ``load`` begins a frame and ``step`` advances to its next beat, both from the next cycle on. ``load``
     takes precedence over ``step``.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

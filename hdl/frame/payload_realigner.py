@@ -53,10 +53,6 @@ class PayloadRealigner(wiring.Component):
     begins in the second beat at the earliest. With 16 lanes that run may begin while the rest leaves; its own
     first burst leaves one cycle later. If the frame ends too early, the run ends with it. Every loaded run
     gives at least one burst, and exactly one with ``last``.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     LATENCY = 3

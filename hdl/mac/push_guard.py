@@ -16,10 +16,6 @@ class PushGuard(wiring.Component):
     From the lost beat on the frame is dropped, and a beat with ``tlast`` and ``tuser`` ends it as soon as the
     sink is ready. Frames that come before that are dropped whole. The same happens to the frame that is
     in flight when ``cut`` rises: what the sink held of it may be gone. One beat per cycle, without latency.
-
-    Parameters
-    ----------
-    data_bytes : :class:`int`
     """
 
     def __init__(self, data_bytes: int):

@@ -36,12 +36,7 @@ def compressed_burst(width: Beat = BURST) -> data.StructLayout:
 
 
 class BlockStatistics(block_statistics.BlockStatistics):
-    """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`).
-
-    Parameters
-    ----------
-    width : :class:`Beat`
-    """
+    """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`)."""
 
     def __init__(self, width: Beat = BURST):
         super().__init__(width, Statistics, {"bursts": compressed_burst(width)})  #: With the burst's vector.

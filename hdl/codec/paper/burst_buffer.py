@@ -20,10 +20,6 @@ class BurstBuffer(RingWindow):
 
     One request per cycle. ``vectors`` belong to the request held :attr:`latency` cycles before: 7, with 16
     lanes 8. Its tags come with them as ``vector_tags``. The marks of a request are ``tags``, 2 bits per lane.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

@@ -20,10 +20,6 @@ class CompressionUnit(wiring.Component):
 
     One burst per cycle, :attr:`latency` cycles (11 for 8 lanes, 14 for 16), no stall. ``tags`` and
     ``cleared`` leave with the vector they belong to.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

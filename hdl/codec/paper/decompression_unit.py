@@ -15,10 +15,6 @@ class DecompressionUnit(wiring.Component):
     """The tags and vectors of a group, or two, to a burst of fp32 (the paper's Decompression Unit, Fig. 10).
 
     Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     LATENCY = DecompressionBlock.LATENCY

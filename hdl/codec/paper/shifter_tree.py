@@ -35,10 +35,6 @@ class ShifterTree(wiring.Component):
     digit of the lower half's size per stage (1, 2, 3 and 3 stages), so no stage is deeper than a 4:1
     multiplexer and an OR. One burst per cycle; latency :attr:`latency` cycles, 6 with 8 vectors and 9 with
     16.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

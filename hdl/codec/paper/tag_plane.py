@@ -23,10 +23,6 @@ class TagPlane(wiring.Component):
     such a block takes one cycle more than it has pairs of words. At most two such cycles may be *owed*: not
     yet made up for by an idle one. A frame always has an idle one: headers of at least 42 bytes precede the
     payload and 33 to 64 bytes are in its last burst, so it has one burst less than its frame has beats.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

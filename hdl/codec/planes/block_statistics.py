@@ -49,12 +49,7 @@ def burst_gain(width: Beat = BURST) -> data.StructLayout:
 
 
 class BlockStatistics(block_statistics.BlockStatistics):
-    """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`).
-
-    Parameters
-    ----------
-    width : :class:`Beat`
-    """
+    """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`)."""
 
     def __init__(self, width: Beat = BURST):
         super().__init__(

@@ -34,10 +34,6 @@ class CodePlane(wiring.Component):
     One code per cycle with 8 lanes, two with 16. A beat leaves :attr:`LATENCY` cycles after the code that
     completes it. The two codes of a cycle share a byte, so they never lie in two beats. Blocks may follow one
     another without an idle cycle.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     LATENCY = 3

@@ -21,10 +21,6 @@ class DequantisationUnit(wiring.Component):
     The counterpart of the paper's Decompression Unit.
 
     Free-running: a burst every cycle, outputs ``LATENCY`` cycles after their inputs.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     LATENCY = LaneDequantiser.LATENCY

@@ -26,10 +26,6 @@ class PlaneBuffer(RingWindow):
     moved by the size of the lower. One request per cycle. ``data`` belong to the request held :attr:`latency`
     cycles before: 4, with 16 lanes 7. Its codes come with them as ``data_codes``. The marks of a request
     are ``codes``, 4 bits per group.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

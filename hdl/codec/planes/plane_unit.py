@@ -45,10 +45,6 @@ class PlaneUnit(wiring.Component):
     With ``width.half``, each burst may instead have two bf16 lanes in place of each fp32 lane. The quantiser
     of the fp32 lane takes the odd one, in its upper half; a narrow quantiser beside it takes the even one and
     makes zeros of fp32 lanes. Both types have the same latency, so bursts of both may follow one another.
-
-    Parameters
-    ----------
-    width : :class:`Beat`
     """
 
     def __init__(self, width: Beat = BURST):

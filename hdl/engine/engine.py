@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The ports of both engines."""
+
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..control.config import EngineConfig
+from ..parts.axi import AXIStream
+from .shape import USUAL, EngineShape
+
+
+class Engine(wiring.Component):
+    """One direction of the NIC: frames in, the same frames out, and a report on each."""
+
+    def __init__(self, shape: EngineShape = USUAL):
+        self.shape = shape
+        super().__init__(
+            {
+                #: From the host, or in receive from the wire. ``tuser`` at ``tlast``: bad frame.
+                "s_axis": In(AXIStream(shape.bytes)),
+                "m_axis": Out(AXIStream(shape.bytes)),  #: To the wire, or in receive to the host.
+                #: Sampled once for a frame, in the cycle after its first beat was accepted.
+                "config": In(EngineConfig),
+                #: With ``shape.half``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if shape.half else {}),
+                #: One per frame, in order.
+                "reports": Out(stream.Signature(shape.report, always_ready=True)),
+            }
+        )
