@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AMD VC709 (UG887) for Amaranth, in the style of amaranth-boards, which has no file for it.
 
-Pins are those of ``constraints/vc709_pins.csv`` and ``vc709_ddr3_pins.csv``. The first gives the sources of
-each: Xilinx's public board files, the connectivity reference design, constraints of independent open projects
-(taxi, fpga-network-stack and others). Not seen on hardware. From memory alone (*recall*): that the push
-buttons are active high, and the frequency of ``emcclk``. From one source only: PMBus and fan. ``cpu_reset``
-is active high by the board files; one third-party file says low. The FMC connector is not here: no table of
-its pins was available.
+Pins are those of ``constraints/vc709_pins.csv``; the memories' are read from ``vc709_ddr3_pins.csv``. The
+first gives the sources of each: Xilinx's public board files, the connectivity reference design, constraints
+of independent open projects (taxi, fpga-network-stack and others). Not seen on hardware. From memory alone
+(*recall*): that the push buttons are active high, and the frequency of ``emcclk``. From one source only:
+PMBus and fan. ``cpu_reset`` is active high by the board files; one third-party file says low. The FMC
+connector is not here: no table of its pins was available.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from amaranth_boards.resources import (
     UARTResource,
 )
 
+from inceptionn.constraints import read
 from inceptionn.hdl.yosys import yosys_path
 
+from ..pin_table import parse
 from ..xc7vx690t import pcie, sfp
 
 __all__ = ["VC709Platform"]
@@ -38,46 +40,41 @@ def _sfp(number: int, mgt: str, **pins: str) -> Resource:
     return sfp(number, mgt, **pins, inputs=_LVCMOS18, outputs=_LVCMOS18)
 
 
-def _ddr3(
-    number: int,
-    *,
-    clk: tuple[str, str],
-    rst: str,
-    clk_en: str,
-    cs: str,
-    we: str,
-    ras: str,
-    cas: str,
-    odt: str,
-    a: str,
-    ba: str,
-    dqs_p: str,
-    dqs_n: str,
-    dq: str,
-    dm: str,
-) -> Resource:
-    """Describe one SODIMM socket, 64 bits.
+_DDR3 = {pin.port: pin.pin for pin in parse(read("vc709_ddr3_pins.csv"), "vc709_ddr3_pins.csv")}
+_DDR3_PARTS = {
+    "clk_en": "cke", "cs": "cs_n", "we": "we_n", "ras": "ras_n", "cas": "cas_n", "odt": "odt", "a": "addr",
+    "ba": "ba", "dm": "dm",
+}  # fmt: skip
+"""Outputs of a socket and their nets; those of "_n" are active low."""
+
+
+def _ddr3(number: int) -> Resource:
+    """Describe one SODIMM socket, 64 bits, from the table of pins.
 
     A memory controller that Vivado generates brings its own constraints.
     """
+
+    def pins(net: str) -> str:
+        """Return the pins of a net, or of a vector from bit 0."""
+        port = f"c{number}_ddr3_{net}"
+        return " ".join(pin for name, pin in _DDR3.items() if name.partition("[")[0] == port)
+
+    def pair(net: str, dir: str, standard: str) -> tuple[DiffPairs, Attrs]:
+        return DiffPairs(pins(f"{net}_p"), pins(f"{net}_n"), dir=dir), Attrs(IOSTANDARD=standard)
+
     return Resource(
         "ddr3",
         number,
-        Subsignal("rst", PinsN(rst, dir="o"), Attrs(IOSTANDARD="LVCMOS15")),
-        Subsignal("clk", DiffPairs(*clk, dir="o"), Attrs(IOSTANDARD="DIFF_SSTL15")),
-        Subsignal("clk_en", Pins(clk_en, dir="o")),
-        Subsignal("cs", PinsN(cs, dir="o")),
-        Subsignal("we", PinsN(we, dir="o")),
-        Subsignal("ras", PinsN(ras, dir="o")),
-        Subsignal("cas", PinsN(cas, dir="o")),
-        Subsignal("odt", Pins(odt, dir="o")),
-        Subsignal("a", Pins(a, dir="o")),
-        Subsignal("ba", Pins(ba, dir="o")),
-        Subsignal("dqs", DiffPairs(dqs_p, dqs_n, dir="io"), Attrs(IOSTANDARD="DIFF_SSTL15_T_DCI")),
-        Subsignal("dq", Pins(dq, dir="io"), Attrs(IOSTANDARD="SSTL15_T_DCI")),
-        Subsignal("dm", Pins(dm, dir="o")),
+        Subsignal("rst", PinsN(pins("reset_n"), dir="o"), Attrs(IOSTANDARD="LVCMOS15")),
+        Subsignal("clk", *pair("ck", "o", "DIFF_SSTL15")),
+        *(
+            Subsignal(name, (PinsN if net.endswith("_n") else Pins)(pins(net), dir="o"))
+            for name, net in _DDR3_PARTS.items()
+        ),
+        Subsignal("dqs", *pair("dqs", "io", "DIFF_SSTL15_T_DCI")),
+        Subsignal("dq", Pins(pins("dq"), dir="io"), Attrs(IOSTANDARD="SSTL15_T_DCI")),
         Attrs(IOSTANDARD="SSTL15"),
-    )  # fmt: skip
+    )
 
 
 class VC709Platform(XilinxPlatform):
@@ -193,50 +190,8 @@ class VC709Platform(XilinxPlatform):
             Subsignal("we", PinsN("BB41", dir="o")),
             _LVCMOS18,
         ),
-        _ddr3(
-            0,
-            rst="P18",
-            clk=("E19", "E18"),
-            clk_en="K19",
-            cs="J17",
-            we="F20",
-            ras="E20",
-            cas="K17",
-            odt="H20",
-            a="A20 B19 C20 A19 A17 A16 D20 C18 D17 C19 B21 B17 A15 A21 F17 E17",
-            ba="D21 C21 D18",
-            dqs_p="N16 K12 H16 C15 A26 F25 B28 E27",
-            dqs_n="M16 J12 G16 C14 A27 E25 B29 E28",
-            dq=(
-                "N14 N13 L14 M14 M12 N15 M11 L12 K14 K13 H13 J13 L16 L15 H14 J15 E15 E13 F15 E14 "
-                "G13 G12 F14 G14 B14 C13 B16 D15 D13 E12 C16 D16 A24 B23 B27 B26 A22 B22 A25 C24 "
-                "E24 D23 D26 C25 E23 D22 F22 E22 A30 D27 A29 C28 D28 B31 A31 A32 E30 F29 F30 F27 "
-                "C30 E29 F26 D30"
-            ),
-            dm="M13 K15 F12 A14 C23 D25 C31 F31",
-        ),
-        _ddr3(
-            1,
-            rst="BB19",
-            clk=("AT17", "AU17"),
-            clk_en="AW17",
-            cs="AV16",
-            we="AU19",
-            ras="AV19",
-            cas="AT20",
-            odt="AT16",
-            a="AN19 AR19 AP20 AP17 AP18 AJ18 AN16 AM16 AK18 AK19 AM17 AM18 AL17 AK17 AM19 AL19",
-            ba="AR17 AR18 AN18",
-            dqs_p="AP23 AJ22 AT21 BA22 BA15 AP12 AK15 AN15",
-            dqs_n="AP22 AK22 AU21 BB22 BA14 AR12 AL14 AN14",
-            dq=(
-                "AN24 AM24 AR22 AR23 AN23 AM23 AN21 AP21 AK23 AJ23 AL21 AM21 AJ21 AJ20 AK20 AL20 "
-                "AW22 AW23 AW21 AV21 AU23 AV23 AR24 AT24 BB24 BA24 AY23 AY24 AY25 BA25 BB21 BA21 "
-                "AY14 AW15 BB14 BB13 AW12 AY13 AY12 BA12 AU12 AU13 AT12 AU14 AV13 AW13 AT15 AR15 "
-                "AL15 AJ15 AK14 AJ12 AJ16 AL16 AJ13 AK13 AR14 AT14 AM12 AP11 AM13 AN13 AM11 AN11"
-            ),
-            dm="AT22 AL22 AU24 BB23 BB12 AV15 AK12 AP13",
-        ),
+        _ddr3(0),
+        _ddr3(1),
     ]  # fmt: skip
     connectors: list[Any] = []
 
