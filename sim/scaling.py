@@ -16,13 +16,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    Table,
-    new_progress,
-)
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress
 from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES

@@ -8,14 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from inceptionn.wire import (
-    BURST_BYTES,
-    CODECS,
-    GROUP_LANES,
-    LANE_BYTES,
-    RAW_CODE,
-    SHIM_BYTES,
-)
+from inceptionn.wire import BURST_BYTES, CODECS, GROUP_LANES, LANE_BYTES, RAW_CODE, SHIM_BYTES
 
 Values = Callable[[np.random.Generator, int], NDArray[np.float32]]
 """A function from a number to this number of values."""

@@ -230,6 +230,13 @@ class Output:
             draw(self.plot)
 
 
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of matplotlib, ``width`` by ``height`` inches."""
+    from matplotlib.figure import Figure  # the extra `plot`
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def write_plot(path: Path, figure: Any) -> None:
     """Write a figure of matplotlib; the same figure gives the same bytes of SVG."""
     import matplotlib

@@ -27,7 +27,7 @@ from ..system import atomic_file, npy_file
 from ..system.options import one_of, regular
 from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
 from .codec_option import CodecOption, ModeOption, chosen
-from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, write_plot
+from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
 from .own_codec import OwnCodec, own_codec
 
 SUFFIX = ".inc"
@@ -313,9 +313,7 @@ def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit:
 def _draw(
     path: Path, spec: wire.CodecSpec, counts: NDArray[np.int64], errors: Errors | None, title: str
 ) -> None:
-    from matplotlib.figure import Figure  # the extra `plot`
-
-    figure = Figure(figsize=(9 if errors else 5, 3.6), layout="constrained")
+    figure = new_figure(9 if errors else 5, 3.6)
     axes = figure.subplots(1, 2 if errors else 1, squeeze=False)[0]
     if spec.counts_lanes:
         bars = axes[0].bar([each.short_label for each in spec.classes], counts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...commands.console import write_plot
+from ...commands.console import new_figure, write_plot
 from .ratios import RatioAt
 from .scenario import Scenario, predict
 
@@ -39,10 +39,8 @@ def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
 
 def draw(path: Path, scene: Scenario, ratio: RatioAt, title: str) -> None:
     """Plot two panels, with the scenario itself marked."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
     found, here = points(scene, ratio), predict(scene)
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    figure = new_figure(9.6, 4.2)
     left, right = figure.subplots(1, 2, sharey=True)
     panels = (
         (left, found["bandwidth"], "bits_per_second", scene.link.bandwidth, "bandwidth of a host's link"),

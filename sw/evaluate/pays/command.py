@@ -12,12 +12,7 @@ from ...codec import Codec, converted
 from ...collectives import Scale
 from ...commands import report
 from ...commands.codec_option import ModeOption
-from ...commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-)
+from ...commands.console import CsvFile, JsonFile, PlotFile, Table
 from ...netns import rate_text
 from ...wire import PLANES
 from . import chart, measure

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from ...collectives import StreamCodec
-from ...commands.console import Console, Table, write_plot
+from ...commands.console import Console, Table, new_figure, write_plot
 from ...commands.environment import conditions
 from ...system import atomic_file
 
@@ -150,13 +150,11 @@ def write(
     folder: Path, artefact: Artefact, environment: dict[str, Any], draw: Callable[[Any, Artefact], None]
 ) -> list[Path]:
     """Write NAME.json, NAME.csv and NAME.png into a folder; return their paths."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{artefact.name}.{ending}" for ending in ("json", "csv", "png")]
     atomic_file.write(paths[0], json.dumps(artefact.facts(environment), indent=1) + "\n")
     atomic_file.write(paths[1], artefact.csv())
-    figure = Figure(figsize=(9.6, 4.8), layout="constrained")
+    figure = new_figure(9.6, 4.8)
     draw(figure, artefact)
     write_plot(paths[2], figure)
     return paths

@@ -17,15 +17,7 @@ from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
 from inceptionn.hdl.codec.ring_window import group_request
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import (
-    BF16_LANES,
-    BURST_BYTES,
-    FP32_LANES,
-    GROUP_LANES,
-    RAW_CODE,
-    TAG_BYTES,
-    LaneType,
-)
+from inceptionn.wire import BF16_LANES, BURST_BYTES, FP32_LANES, GROUP_LANES, RAW_CODE, TAG_BYTES, LaneType
 
 WIDTH = BEAT.lanes
 """Lanes of a beat."""

@@ -9,14 +9,7 @@ from itertools import repeat
 import cocotb
 from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles
-from engine_bench import (
-    ANY_LENGTH,
-    LANES,
-    PAUSES,
-    CompressionTB,
-    Stimulus,
-    beats,
-)
+from engine_bench import ANY_LENGTH, LANES, PAUSES, CompressionTB, Stimulus, beats
 from engine_pace import check_bypass, check_idle_cycles, check_throughput, input_rate, run_stalled, verdicts
 from engine_traffic import (
     PARAMETERS,

@@ -10,14 +10,7 @@ from itertools import repeat
 import cocotb
 import engine_bench
 from cocotb.triggers import ClockCycles
-from engine_bench import (
-    ANY_LENGTH,
-    DEFAULT,
-    PAUSES,
-    DecompressionTB,
-    Stimulus,
-    beats,
-)
+from engine_bench import ANY_LENGTH, DEFAULT, PAUSES, DecompressionTB, Stimulus, beats
 from engine_pace import (
     check_bypass,
     check_idle_cycles,

@@ -17,13 +17,7 @@ import pytest
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
 from inceptionn.tos.mark import is_tagged, tos_of
-from inceptionn.transport import (
-    PeerLost,
-    TcpTransport,
-    TransportError,
-    TransportTimeout,
-    connect,
-)
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line

@@ -12,12 +12,7 @@ import typer
 
 from ....codec import converted
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    new_progress,
-)
+from ....commands.console import CsvFile, JsonFile, PlotFile, new_progress
 from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install

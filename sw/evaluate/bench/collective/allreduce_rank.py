@@ -32,16 +32,7 @@ from ....collectives.building import Parts
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
 from .counting import counting_seconds
-from .variants import (
-    ALL_GATHER,
-    ALL_REDUCES,
-    MPI,
-    REDUCE_SCATTER,
-    RING_RAW,
-    VARIANTS,
-    Variant,
-    variant_of,
-)
+from .variants import ALL_GATHER, ALL_REDUCES, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant, variant_of
 
 CHUNK = 1 << 18
 """Values compared at a time."""

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ....commands import report
-from ....commands.console import Table, write_plot
+from ....commands.console import Table, new_figure, write_plot
 from ....netns import rate_text
 from ..common.data import REAL, SYNTHETIC
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
@@ -188,11 +188,9 @@ def draw(path: Path, results: Results) -> None:
 
     There is a panel for each data and operation.
     """
-    from matplotlib.figure import Figure  # the extra `plot`
-
     kinds, ops, rates = results.each("data"), results.each("op"), results.each("rate")
     variants = results.each("variant")
-    figure = Figure(figsize=(8 * len(kinds), 4.2 * len(ops)), layout="constrained")
+    figure = new_figure(8 * len(kinds), 4.2 * len(ops))
     width = 0.85 / len(variants)
     panels = figure.subplots(len(ops), len(kinds), squeeze=False, sharey=True)
     for op, line in zip(ops, panels, strict=True):

@@ -18,7 +18,7 @@ from ....collectives import MEAN, ErrorFeedback, allreduce_comp, statistics
 from ....collectives.building import Parts
 from ....commands import report
 from ....commands.codec_option import CodecOption, ModeOption, chosen
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_progress, write_plot
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport, loopback
 from ....wire import PLANES
 from ...training import MLP, Batches, Floats, digits, flatten, unflatten
@@ -241,9 +241,7 @@ def trainings_table(trainings: Sequence[Training], steps: int) -> Table:
 
 def draw(path: Path, errors: Sequence[Errors], trainings: Sequence[Training]) -> None:
     """Plot errors by ranks, and the test loss by step of the trainings."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = new_figure(9, 3.6)
     left, right = figure.subplots(1, 2)
     ranks = [row.ranks for row in errors]
     left.plot(ranks, [row.mean for row in errors], "o-", label=COMPRESSED)

@@ -15,14 +15,7 @@ from ....codec import Codec
 from ....collectives import BFloat16
 from ....collectives.building import default_group_size
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_progress,
-    write_plot,
-)
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
@@ -269,9 +262,7 @@ def error_tables(points: list[Point]) -> Iterator[Table]:
 
 def draw(path: Path, points: list[Point]) -> None:
     """Plot predicted over measured times, both logarithmic, with the band of 15 %."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
-    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+    figure = new_figure(6.4, 5.4)
     axes = figure.subplots()
     for variant in dict.fromkeys(point.variant for point in points):
         mine = [point for point in points if point.variant == variant]

@@ -11,11 +11,7 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    Table,
-)
+from ....commands.console import CsvFile, JsonFile, Table
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
 from ....layers.a2dtwp import adt, host_to_device
 from ..common.cache import cache_text

@@ -23,6 +23,7 @@ from ....commands.console import (
     JsonFile,
     PlotFile,
     Table,
+    new_figure,
     new_progress,
     write_plot,
 )
@@ -427,12 +428,10 @@ def _draw(path: Path, rows: list[Row]) -> None:
 
     There is a panel for each data.
     """
-    from matplotlib.figure import Figure  # the extra `plot`
-
     kinds = list(dict.fromkeys(row.data for row in rows))
     shown = {kind: [row for row in rows if row.data == kind and row.threads == 1] for kind in kinds}
     most = max(map(len, shown.values()))
-    figure = Figure(figsize=(6.4 * len(kinds), 0.42 * most + 1.4), layout="constrained")
+    figure = new_figure(6.4 * len(kinds), 0.42 * most + 1.4)
     panels = figure.subplots(1, len(kinds), squeeze=False)[0]
     for axes, (kind, lines) in zip(panels, shown.items(), strict=True):
         names = [row.name if row.variant is None else f"{row.variant}, {row.name}" for row in lines]

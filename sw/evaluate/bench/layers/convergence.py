@@ -17,14 +17,7 @@ import typer
 from ....codec import Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_progress,
-    write_plot,
-)
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport, loopback
 from ....wire import MAX_K
 from ...training import CNN, MLP, Batches, Dataset, Floats, Model, Transformer, digits, flatten, unflatten
@@ -204,10 +197,8 @@ def table_of(runs: Sequence[Run]) -> Table:
 
 def draw(path: Path, runs: Sequence[Run]) -> None:
     """Test loss over steps and over bytes, the mean over the seeds; one column of panels for each model."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
     models = list(dict.fromkeys(run.model for run in runs))
-    figure = Figure(figsize=(4.2 * len(models), 6.4), layout="constrained")
+    figure = new_figure(4.2 * len(models), 6.4)
     panels = figure.subplots(2, len(models), squeeze=False)
     for column, name in enumerate(models):
         for variant in dict.fromkeys(run.variant for run in runs):

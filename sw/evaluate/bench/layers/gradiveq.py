@@ -13,12 +13,7 @@ import typer
 
 from .... import Codec
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    Table,
-    new_progress,
-)
+from ....commands.console import CsvFile, JsonFile, Table, new_progress
 from ....layers.gradiveq import GradiVeQ
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport, loopback

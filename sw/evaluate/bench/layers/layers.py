@@ -11,14 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_progress,
-    write_plot,
-)
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....netns import Network, bits_per_second, rate_text, require
 from ...training import count_of
 from ...training.data import require_digits
@@ -240,10 +233,8 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 
     The training's steps take the measured time per step.
     """
-    from matplotlib.figure import Figure  # the extra `plot`
-
     rates = list(results["time"])
-    figure = Figure(figsize=(5 * len(rates), 5.2), layout="constrained")
+    figure = new_figure(5 * len(rates), 5.2)
     axes = figure.subplots(1, len(rates), squeeze=False, sharey=True)
     for axis, rate in zip(axes[0], rates, strict=True):
         for name, line in results["time"][rate].items():

@@ -16,6 +16,7 @@ from ....commands.console import (
     JsonFile,
     PlotFile,
     Table,
+    new_figure,
     new_progress,
     write_plot,
 )
@@ -169,10 +170,8 @@ def _partitions_table(group: dict[str, Any]) -> Table:
 
 def draw(path: Path, results: dict[str, Any]) -> None:
     """Plot step times of the strategies, and the search next to brute force."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
     group = results[SPARSE]
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    figure = new_figure(10, 3.6)
     left, right = figure.subplots(1, 2)
     names = list(group["variants"])
     bars = left.barh(names, [1e3 * step_seconds(group, name) for name in names])

@@ -12,12 +12,7 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    Table,
-    new_progress,
-)
+from ....commands.console import CsvFile, JsonFile, Table, new_progress
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require

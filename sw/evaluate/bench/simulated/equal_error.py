@@ -14,7 +14,7 @@ import typer
 
 from ....codec import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_progress, write_plot
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....wire import MAX_K, CodecName
 from ...training import Floats, Parameters
 from ...training.data import require_digits
@@ -283,11 +283,9 @@ def loss_tables(rows: Sequence[EqualLoss]) -> list[Table]:
 
 def draw(path: Path, rows: Sequence[EqualError]) -> None:
     """Ratio over error on each sample: every rival a point, ours the curves."""
-    from matplotlib.figure import Figure  # the extra `plot`
-
     samples = list(dict.fromkeys(row.sample for row in rows))
     lines = -(-len(samples) // 3)
-    figure = Figure(figsize=(11, 2.5 * lines + 0.6), layout="constrained")
+    figure = new_figure(11, 2.5 * lines + 0.6)
     panels = figure.subplots(lines, 3, sharey=True, squeeze=False).reshape(-1)
     for panel in panels[len(samples) :]:
         panel.remove()

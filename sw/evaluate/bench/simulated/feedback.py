@@ -15,7 +15,7 @@ import typer
 
 from ....codec import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_progress, write_plot
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....wire import MAX_K
 from ...training.data import require_digits
 from ..common.data import one_thread
@@ -181,13 +181,11 @@ def _ratio(ours: Curve, other: Curve) -> float | None:
 
 def draw(path: Path, runs: Sequence[Run]) -> None:
     """Test loss over bytes: a row of panels for each optimizer and number of ranks, a column per model."""
-    from matplotlib.figure import Figure  # the extra `plot`
     from matplotlib.ticker import FixedLocator
-
     models = list(dict.fromkeys(run.model for run in runs))
     lines = list(dict.fromkeys((run.optimizer, run.ranks) for run in runs))
     lines.sort(key=lambda each: (each[0] != "sgd", each[1]))
-    figure = Figure(figsize=(3.4 * len(models), 2.1 * len(lines) + 0.6), layout="constrained")
+    figure = new_figure(3.4 * len(models), 2.1 * len(lines) + 0.6)
     panels = figure.subplots(len(lines), len(models), squeeze=False)
     label: Callable[[str, bool], str] = lambda scale, fed: scale + (", feedback" if fed else "")  # noqa: E731
     for (row, (optimizer, ranks)), (column, model) in product(enumerate(lines), enumerate(models)):

@@ -18,11 +18,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    new_progress,
-)
+from ....commands.console import CsvFile, JsonFile, new_progress
 from ....netns import Network, require
 from ....system.extras import pip_install
 from ...training.data import require_digits

@@ -8,16 +8,7 @@ import random
 import cocotb
 import numpy as np
 from chosen_beat import BEAT
-from compressor_blocks import (
-    ALL_PARAMETERS,
-    EDGE_LANES,
-    TYPES,
-    WIDTH,
-    Group,
-    groups_of,
-    packed,
-    some_lanes,
-)
+from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, TYPES, WIDTH, Group, groups_of, packed, some_lanes
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
