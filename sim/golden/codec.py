@@ -29,7 +29,7 @@ Bits = NDArray[np.uint32]
 
 TAG_BYTES = np.array(wire.TAG_BYTES)
 TAG_SHIFTS = 2 * np.arange(wire.GROUP_LANES, dtype=np.uint16)
-"""Where each lane's tag is in the tag word."""
+"""The place of each lane's tag in the tag word."""
 DEFAULT_ERROR_BOUND = 2.0**-wire.DEFAULT_K
 
 

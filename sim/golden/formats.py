@@ -54,7 +54,7 @@ class Format(ABC):
 
     @property
     def counted(self) -> str:
-        """What a block's counts are of: tags or codes."""
+        """The things that are counted in a block: tags or codes."""
         return f"{self.spec.plane}s"
 
     def shim(self, number: int, length: int) -> bytes:

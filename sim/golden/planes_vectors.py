@@ -20,7 +20,7 @@ BOUNDS = range(wire.MIN_K, wire.MAX_K + 1)
 
 
 class _Cases(NamedTuple):
-    """What the vectors of a type of lane are made of."""
+    """The ingredients of the vectors of a type of lane."""
 
     special: tuple[int, ...]
     mantissas: tuple[int, ...]
@@ -30,7 +30,7 @@ class _Cases(NamedTuple):
     counts: tuple[int, ...]
     seed: int
     malformed: tuple[tuple[str, int, str], ...]
-    """What is wrong, the number of lanes, and the block."""
+    """The fault, the number of lanes, and the block."""
 
 
 _CASES = {

@@ -81,12 +81,12 @@ class Pipe:
     input: str
     output: str
     user_at: str = "kLast"
-    """Where the input's ``tuser`` counts: ``kLast`` (with ``tlast``) or ``kFirst`` (first beat)."""
+    """The beat in which the input's ``tuser`` counts: ``kLast`` (with ``tlast``) or ``kFirst``."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """What of a module's ports the harness drives, beside ``aclk`` and ``aresetn``.
+    """The ports of a module that the harness drives, beside ``aclk`` and ``aresetn``.
 
     Streams are ``data_bytes`` wide, a multiple of 32; ``inputs`` are plain inputs that hold a value between
     calls.

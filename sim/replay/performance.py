@@ -92,7 +92,7 @@ class Latency:
 
     @property
     def figure(self) -> int:
-        """What is compared with the limit."""
+        """The figure that is compared with the limit."""
         return self.cycles - self.allowance
 
 

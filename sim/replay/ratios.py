@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each codec would make of a capture's tagged payloads, by bound: the golden model's blocks."""
+"""The golden model's blocks of a capture's tagged payloads, for each codec and bound."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
 IP_HEADER, HOST, WIRE = "IP header", "TCP/UDP at the host", "TCP/UDP on the wire, refused"
-"""What `check` verifies."""
+"""The properties that `check` verifies."""
 
 
 _IP_HEADER_BYTES = 20

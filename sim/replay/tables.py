@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What ``inceptionn replay`` prints."""
+"""The tables that ``inceptionn replay`` prints."""
 
 from __future__ import annotations
 

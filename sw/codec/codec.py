@@ -170,7 +170,7 @@ def _count(count: Any) -> int:
 
 @dataclass(frozen=True)
 class Index:
-    """Where every ``blocks``-th block of a stream starts.
+    """The places in a stream at which every ``blocks``-th block starts.
 
     ``offsets`` holds them as little-endian uint64, the first one 0.
     """
@@ -469,7 +469,7 @@ class Codec:
 
     @property
     def sums_exactly(self) -> bool:
-        """Whether sums with `summing` are the same in every order."""
+        """True if sums with `summing` are the same in every order."""
         return self.codec in _LATTICES
 
     @cached_property

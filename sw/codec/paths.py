@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which implementation does the work: one of a C module's kernels, several of them, or NumPy."""
+"""The implementation that does the work: one of a C module's kernels, several of them, or NumPy."""
 
 from __future__ import annotations
 

@@ -59,14 +59,14 @@ class Keywords(TypedDict, total=False):
 
 
 class BlockKeywords(Keywords, total=False):
-    """Those of a reduce-scatter or all-gather."""
+    """The settings of a reduce-scatter or all-gather."""
 
     algorithm: RingAlgorithm
     group_size: int | None
 
 
 class SumKeywords(Keywords, total=False):
-    """Those of an all-reduce."""
+    """The settings of an all-reduce."""
 
     algorithm: Algorithm
     legs: Legs | None
@@ -161,7 +161,7 @@ class Settings:
 
     @property
     def takes_halves(self) -> bool:
-        """Whether sums can use arrays of 16-bit values: in a ring, with one scale, that of the streams."""
+        """True if sums can use arrays of 16-bit values: in a ring, with one scale for all values."""
         return self.algorithm == "ring" and self.sections is None
 
     def group(self, ranks: int) -> int:

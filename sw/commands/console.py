@@ -177,7 +177,7 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
 
 
 class Output:
-    """What a command prints and writes: console, JSON, CSV and chart, as its options ask for.
+    """The outputs of a command, as its options ask for: console, JSON, CSV and chart.
 
     Make it before the work, since it refuses files that could not be written; their folders are made if
     missing. ``files`` are others that the command writes. A usage error if JSON and CSV are both -, standard

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where and when something was measured, for the JSON of the figures."""
+"""Place and time of a measurement, for the JSON of the figures."""
 
 from __future__ import annotations
 

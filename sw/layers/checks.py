@@ -10,7 +10,7 @@ import numpy as np
 from .parameters import Floats
 
 Policy = Literal["raise", "skip"]
-"""What to do if gradients are not finite: raise an error, or leave them out of the step."""
+"""The reaction to gradients that are not finite: raise an error, or leave them out of the step."""
 
 
 def check_policy(policy: str) -> None:

@@ -11,7 +11,7 @@ import sys
 
 _log = logging.getLogger(__name__)
 _FOLDERS = "/usr/sbin:/sbin:/usr/bin:/bin"
-"""Where distributions put programs for root only; not always on PATH."""
+"""Folders in which distributions put programs for root only; not always on PATH."""
 _PATIENCE = 60
 """Seconds for one call; they take milliseconds."""
 

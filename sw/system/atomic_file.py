@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PREFIX = ".partial-"
-"""How the names of unfinished files begin."""
+"""The prefix of the names of unfinished files."""
 _DESCRIPTORS = Path("/proc/self/fd")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How to install an extra: the command that messages name, as this installation needs it."""
+"""The command that installs an extra, as messages name it for this installation."""
 
 from __future__ import annotations
 

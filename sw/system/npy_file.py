@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 MAGIC = b"\x93NUMPY"
 _ZIP = b"PK\x03\x04"
 _PICKLE = b"\x80\x02"
-"""How the files of torch before 1.6 begin; later ones are ZIP archives."""
+"""The first bytes of files of torch before 1.6; later ones are ZIP archives."""
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _DAMAGE = (ValueError, KeyError, EOFError, TokenError, SyntaxError, TypeError, ArithmeticError, MemoryError,
            RecursionError)  # fmt: skip
-"""What NumPy raises for damaged headers."""
+"""The errors that NumPy raises for damaged headers."""
 _BFLOAT16 = np.dtype("V2")
-"""What ``np.save`` makes of the bfloat16 of ml_dtypes."""
+"""The type that ``np.save`` writes for the bfloat16 of ml_dtypes."""
 _LONGEST = 2**48
 """Values that an axis may have; more overflow in NumPy, even if another axis is empty."""
 

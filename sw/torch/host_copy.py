@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 """Types that the collectives sum, always in float32."""
 _KEPT = (torch.float32, torch.float16, torch.bfloat16)
-"""Those that the codec takes as they are."""
+"""The types that the codec takes without a conversion."""
 
 
 @cache

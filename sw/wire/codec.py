@@ -86,7 +86,7 @@ class CodecSpec:
     parameter_texts: tuple[str, ...]
     """The meaning of the parameters, in the order of ``type``'s fields."""
     rule: str
-    """Which parameters are valid, as text."""
+    """The rule for valid parameters, as text."""
     modes: tuple[Mode, ...] = ()
     plane: str
     """The content of a block's first plane: tags or codes."""

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
-"""What each codec adds, by its name."""
+"""Each codec's own cases, by its name."""
 
 
 def transmit_sequences(codec: str = "paper") -> list[Sequence]:

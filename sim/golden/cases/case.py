@@ -40,7 +40,7 @@ class Sequence:
 
 
 class CodecCases(Protocol):
-    """What a codec's module (:mod:`.paper`, :mod:`.planes`) adds to the cases that both codecs share."""
+    """The cases of a codec's module (:mod:`.paper`, :mod:`.planes`), beside those that both codecs share."""
 
     CONFIG: EngineConfig
     INVALID: CodecParameters

@@ -26,7 +26,7 @@ Lanes = NDArray[np.float32]
 
 
 class Then(Enum):
-    """What is done with arriving lanes, or with their sum with an addend."""
+    """The use of arriving lanes, or of their sum with an addend."""
 
     KEPT = auto()
     """They are stored."""

@@ -26,8 +26,8 @@ class Scenario:
     """A training system. Sizes in bytes, times in seconds, rates in bits per second.
 
     ``size``: of the gradient as it is exchanged, so 2 bytes per value where ``gradients`` is "bfloat16".
-    ``compute``: a step without the exchange. ``overlap``: the share of ``compute`` that exchanges can hide
-    behind. ``buckets``: exchanges per step. ``form``: what compresses; `predict` sets the rest of it.
+    ``compute``: a step without the exchange. ``overlap``: the share of ``compute`` during which exchanges can
+    run. ``buckets``: exchanges per step. ``form``: what compresses; `predict` sets the rest of it.
     ``down``: whether the way from aggregator or servers is compressed too (weights are not in the paper).
     ``oversubscription``: how many times less bandwidth a host has across groups (hierarchical).
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a group over TCP forms: rendezvous, a connection between every two ranks, and the search for NICs."""
+"""The formation of a group over TCP: rendezvous, a connection for each pair of ranks, the search for NICs."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ VARIANTS = {
 
 
 HALVES = (RING_BF16, RING_BOUNDED, RING_PLANES)
-"""Those of arrays of bfloat16. The first sends them raw, and rounds each partial sum to bfloat16."""
+"""The variants for arrays of bfloat16. The first sends them raw, and rounds each partial sum to bfloat16."""
 
 
 def _compressed(by: wire.Variant) -> Callable[[float], Arguments]:

@@ -107,7 +107,7 @@ FORMS: dict[str, Callable[[Parameters], Compressor]] = {
     "planes 2^-10, scale per tensor": _planes(10, TENSOR),
     _INT4.name: lambda shapes: OfOwn(_INT4.prepare(shapes)),
 }
-"""What is trained with, by its name in the tables."""
+"""The forms of gradients that are compared, by their names in the tables."""
 
 
 def halves(

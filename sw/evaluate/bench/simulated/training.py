@@ -20,7 +20,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 BATCH = 128
 """Samples of all ranks together in a step."""
 SAMPLED = 20
-"""Bytes are counted in the first of so many steps."""
+"""Bytes are counted in one of this many steps, the first."""
 
 
 class Compressor(Protocol):

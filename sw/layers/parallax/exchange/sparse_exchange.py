@@ -115,7 +115,7 @@ class SparseVariable:
 
     @property
     def forms(self) -> tuple[WireForm, WireForm]:
-        """What it sends: values of rows, and gradients."""
+        """The forms in which it sends values of rows, and gradients."""
         return self._values, self._push
 
     def pull(self, rows: Rows) -> Floats:

@@ -31,7 +31,7 @@ class Call:
         self.spent.codec += perf_counter() - start
 
     def data(self, data: Data, raw: int) -> None:
-        """Count a message of ``data``, of so many bytes as fp32."""
+        """Count a message of ``data``, which has ``raw`` bytes as fp32."""
         self.sent += data.nbytes
         self.spent.raw_bytes += raw
         self.spent.messages += 1
