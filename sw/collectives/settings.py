@@ -161,7 +161,7 @@ class Settings:
 
     @property
     def takes_halves(self) -> bool:
-        """True if sums can use arrays of 16-bit values: in a ring, with one scale for all values."""
+        """Whether sums can use arrays of 16-bit values: in a ring, with one scale, that of the streams."""
         return self.algorithm == "ring" and self.sections is None
 
     def group(self, ranks: int) -> int:
