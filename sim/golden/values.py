@@ -13,7 +13,6 @@ import numpy as np
 
 from .codec import Bits
 
-ONE = 0x3F800000
 SPECIAL = (
     0x00000000,  # zeros
     0x80000000,

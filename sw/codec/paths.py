@@ -22,7 +22,7 @@ class Paths:
     def __init__(
         self, what: str, native: ModuleType | None, fallback: ModuleType, variable: str | None = None
     ) -> None:
-        self._what, self._native, self._fallback, self._variable = what, native, fallback, variable
+        self._what, self._native, self._fallback = what, native, fallback
         self._default: str | None = None
         self._wrong: str | None = None
         if native is not None and not _alike(native, fallback):

@@ -36,7 +36,6 @@ ABSTRACT_SPEEDUP = (2.2, 3.1)
 MORE_EPOCHS = (1, 2)
 """Sec. VIII-B."""
 FIG_13_SPEEDUP = {"AlexNet": 3.1, "VGG-16": 2.2}
-ACCURACY_DROP_WITHOUT_EPOCHS = 1.5
 
 TRUNCATION_RATIO = {16: 2.0, 22: 3.2, 24: 4.0}
 """32 / (32 - x), by arithmetic; the text says "4x at most"."""

@@ -18,7 +18,6 @@ from ..published import BEST_RATIO, RATIO_RANGE_AT_10, TABLE_KEYS
 
 BOUNDS = (10, 8, 6)
 WIDTHS = ("2-bit", "10-bit", "18-bit", "34-bit")
-EXCHANGED = ("alexnet", "vgg16")
 _ROUNDING, _SUM, _RATIO, _BEST = 0.11, 0.15, 0.15, 0.1
 """Tolerances: percentage points of a sum of two printed shares, and of four; of two ratios in the text."""
 
