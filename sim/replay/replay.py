@@ -45,8 +45,11 @@ class Replay:
     def frames(self, sent: Sequence[bytes]) -> list[dict[str, int | str]]:
         """Return a row for each frame: its bytes at the host and on the wire, and both verdicts."""
         names = ("frame", "host_bytes", "wire_bytes", "transmit", "receive")
-        found = zip(map(len, sent), map(len, self.wire), self.results, strict=True)
-        rows = ((n, *sizes, *(end.verdict.name for end in both)) for n, (*sizes, both) in enumerate(found))
+        found = enumerate(zip(sent, self.wire, self.results, strict=True))
+        rows = (
+            (number, len(frame), len(wire), out.verdict.name, back.verdict.name)
+            for number, (frame, wire, (out, back)) in found
+        )
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
