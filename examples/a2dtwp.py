@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A2DTWP on an existing MPI: each layer's weights travel with the leading bytes that it needs.
 
-    mpirun -np 4 python -m mpi4py examples/a2dtwp.py [--aggregator] [--oracle BYTES] [--whole] [--codec]
+    mpirun -np 4 python -m mpi4py examples/a2dtwp.py [--aggregator] [--oracle BYTES] [--whole] [--codec CODEC]
 
 Workers train a perceptron on handwritten digits. Weights are pulled from a parameter server, or with
 --aggregator sent by rank 0, in the formats that AWP chooses; --oracle keeps one format for the whole
-training, --whole sends fp32. With --codec gradients are sent through the codec.
+training, --whole sends fp32. With --codec gradients are sent through it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from inceptionn import Codec
+from inceptionn import CODECS, Codec
 from inceptionn.evaluate.training import MLP, Batches, Parameters, digits
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle, WeightAggregator, weight_keys
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, default=1e-3, help="T of AWP")
     parser.add_argument("--interval", type=int, default=40, help="INTERVAL of AWP, in steps")
     parser.add_argument("--increment", type=int, default=8, help="N of AWP, in bits")
-    parser.add_argument("--codec", action="store_true", help="gradients through the codec")
+    parser.add_argument("--codec", choices=CODECS, help="gradients through this codec")
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=16, help="samples per worker and step")
@@ -93,7 +93,7 @@ def main() -> None:
     train = by_aggregator if arguments.aggregator else by_servers
     with connect_mpi(comm) if arguments.tcp else MpiTransport(comm) as transport:
         batches = Batches(data.train, arguments.batch, transport.rank, transport.size)
-        codec = Codec(2**-10) if arguments.codec else None
+        codec = Codec(2**-10, arguments.codec) if arguments.codec else None
         weights, own = train(transport, arguments, batches, precision, codec)
         traffic = own.of_all(transport)
         if transport.rank == 0:

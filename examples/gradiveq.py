@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ on an existing MPI: gradients of convolutions are summed in compressed form.
 
-    mpirun -np 4 python -m mpi4py examples/gradiveq.py [--threshold LAMBDA] [--limit LOSS] [--codec] [--raw]
+    mpirun -np 4 python -m mpi4py examples/gradiveq.py [--threshold LAMBDA] [--limit LOSS] [--codec CODEC]
+        [--raw]
 
 Workers train a network of three convolutions on handwritten digits. Phases of quantised sampling and of
 compressed all-reduces alternate; with --limit a compressed phase ends early when most workers lose more.
-With --codec the compressed slices, and what is not compressed, go through the codec. --raw is the baseline.
+With --codec the compressed slices, and what is not compressed, go through it. --raw is the baseline.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from inceptionn import Codec
+from inceptionn import CODECS, Codec
 from inceptionn.evaluate.training import CNN, Batches, digits
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=30, help="raw steps at the beginning")
     parser.add_argument("--sampling", type=int, default=100, help="steps of a sampling phase")
     parser.add_argument("--compressed", type=int, default=400, help="steps of a compressed phase, at most")
-    parser.add_argument("--codec", action="store_true", help="compressed slices through the codec")
+    parser.add_argument("--codec", choices=CODECS, help="compressed slices through this codec")
     parser.add_argument("--bound", type=int, default=12, help="error bound 2^-BOUND of the codec")
     parser.add_argument("--raw", action="store_true", help="no compression at all")
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
@@ -49,7 +50,7 @@ def main() -> None:
     model = CNN(channels=tuple(int(word) for word in arguments.channels.split(",")))
     data, parameters = digits(), model.initial()
     momenta = {key: np.zeros_like(value) for key, value in parameters.items()}
-    codec = Codec(2.0**-arguments.bound) if arguments.codec else None
+    codec = Codec(2.0**-arguments.bound, arguments.codec) if arguments.codec else None
     settings: dict[str, Any] = {
         "threshold": arguments.threshold,
         "warm_up": arguments.steps if arguments.raw else arguments.warm_up,

@@ -16,7 +16,7 @@ import time
 
 from mpi4py import MPI
 
-from inceptionn import Codec
+from inceptionn import CODECS, Codec
 from inceptionn.evaluate.training import Batches, EmbeddingClassifier, zipf_documents
 from inceptionn.layers import parallax
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--words", type=int, default=20_000, help="rows of the embedding")
     parser.add_argument("--partitions", type=int, help="of the embedding; default: search")
-    parser.add_argument("--codec", action="store_true", help="gradients through the codec")
+    parser.add_argument("--codec", choices=CODECS, help="gradients through this codec")
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     arguments = parser.parse_args()
     if arguments.steps < 1:
@@ -47,7 +47,7 @@ def main() -> None:
     config = parallax.ParallaxConfig(
         strategy=arguments.strategy,
         partitions=arguments.partitions,
-        codec=Codec(2**-12) if arguments.codec else None,
+        codec=Codec(2**-12, arguments.codec) if arguments.codec else None,
         path="software" if arguments.codec else "off",
         warm_up=5,
         sampled=15,

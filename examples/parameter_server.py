@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A parameter server on an existing MPI; workers train a perceptron on handwritten digits:
 
-    mpirun -np 4 python -m mpi4py examples/parameter_server.py [--servers N] [--mode sync|async] [--codec]
-        [--tcp]
+    mpirun -np 4 python -m mpi4py examples/parameter_server.py [--servers N] [--mode sync|async]
+        [--codec CODEC] [--tcp]
 
 Every rank is both worker and server; with --servers the first N ranks are servers only. With --codec
-gradients are pushed through the codec. Without --tcp all messages go through MPI. With --checkpoints the
+gradients are pushed through it. Without --tcp all messages go through MPI. With --checkpoints the
 servers save their state every 50 steps; --restore continues from there.
 """
 
@@ -16,7 +16,7 @@ import time
 
 from mpi4py import MPI
 
-from inceptionn import Codec
+from inceptionn import CODECS, Codec
 from inceptionn.evaluate.training import MLP, Batches, digits
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer, StepDecay
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
@@ -29,7 +29,7 @@ def main() -> None:
     )
     parser.add_argument("--servers", type=int, default=0, help="ranks that are servers only; 0: all are both")
     parser.add_argument("--mode", choices=("sync", "async"), default="sync")
-    parser.add_argument("--codec", action="store_true", help="gradients through the codec")
+    parser.add_argument("--codec", choices=CODECS, help="gradients through this codec")
     parser.add_argument("--bound", type=int, default=10, help="error bound 2^-BOUND of the codec")
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     parser.add_argument("--steps", type=int, default=300)
@@ -59,7 +59,7 @@ def main() -> None:
             mode=arguments.mode,
             servers=apart,
             workers=workers,
-            codec=Codec(2.0**-arguments.bound) if arguments.codec else None,
+            codec=Codec(2.0**-arguments.bound, arguments.codec) if arguments.codec else None,
             nonfinite="skip" if arguments.skip else "raise",
             checkpoints=arguments.checkpoints,
             every=50,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD on an existing MPI: a push in every step, a pull in every k-th one.
 
-    mpirun -np 4 python -m mpi4py examples/ssd_sgd.py [--k K] [--update glu|sgd|dc-asgd-a] [--codec]
+    mpirun -np 4 python -m mpi4py examples/ssd_sgd.py [--k K] [--update glu|sgd|dc-asgd-a] [--codec CODEC]
         [--compare]
 
 Workers train a perceptron on handwritten digits; every rank is both worker and server. With --compare
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-from inceptionn import Codec
+from inceptionn import CODECS, Codec
 from inceptionn.evaluate.training import MLP, Batches, digits
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import LOCAL_UPDATES, SSDSGD
@@ -40,7 +40,7 @@ def train(transport: Transport, arguments: argparse.Namespace, k: int, seed: int
         transport,
         model.initial(seed),
         MomentumSGD(arguments.rate, momentum=0.9),
-        codec=Codec(2.0**-arguments.bound) if arguments.codec else None,
+        codec=Codec(2.0**-arguments.bound, arguments.codec) if arguments.codec else None,
     )
     with group:
         assert group.worker is not None
@@ -65,7 +65,7 @@ def main() -> None:
     )
     parser.add_argument("--k", type=int, default=4, help="delay steps")
     parser.add_argument("--update", choices=tuple(LOCAL_UPDATES), default="glu", help="local update")
-    parser.add_argument("--codec", action="store_true", help="gradients through the codec")
+    parser.add_argument("--codec", choices=CODECS, help="gradients through this codec")
     parser.add_argument("--bound", type=int, default=10, help="error bound 2^-BOUND of the codec")
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     parser.add_argument("--steps", type=int, default=300)
