@@ -78,12 +78,12 @@ class Interface:
     resets: tuple[str, ...]
     text: str
     user: str = ""
-    """What ``tuser`` means; empty if there is none."""
+    """The meaning of ``tuser``; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class RegisterAccess:
-    """Where a host finds the registers: port n's begin at ``offset + stride * n`` of PCIe BAR ``bar``.
+    """The place of the registers: port n's begin at ``offset + stride * n`` of PCIe BAR ``bar``.
 
     ``bar`` is None where no BAR leads there directly; ``text`` then says what does, or else adds a remark.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the ports of compressor and decompressor alone mean, for ``ports.json`` and a folder's README."""
+"""The meaning of the ports of compressor and decompressor alone, for ``ports.json`` and a README."""
 
 from __future__ import annotations
 

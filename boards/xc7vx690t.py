@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What boards with a Virtex-7 XC7VX690T in package FFG1761 share, for their Amaranth platforms.
+"""The common resources of boards with a Virtex-7 XC7VX690T in package FFG1761, for Amaranth platforms.
 
 Pins of transceivers must be requested with ``dir="-"``: no I/O buffer belongs to them.
 """

@@ -40,7 +40,7 @@ class WideCounter(wiring.Component):
 
 
 class RateMeter(wiring.Component):
-    """What was added between the last two ticks."""
+    """The sum that was added between the last two ticks."""
 
     WIDTH = 36  # 2**36 a second: 250 MHz times 32 bytes is 2**33
 

@@ -26,7 +26,7 @@ class PortRecipe:
     transmit_ps: int = 0
     receive_ps: int = 0
     wiring: str = ""
-    """Where to connect the cable, as text for the README."""
+    """The connector of the cable, as text for the README."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ first looks for legal places in a large netlist, its wires become 1.4 times as l
 MANY_CELLS = 30_000
 
 TIMING_WEIGHT = 40
-"""What a critical net weighs against wire length in the analytic placer, whose default is 10.
+"""The weight of a critical net against wire length in the analytic placer, whose default is 10.
 
 The compressor alone routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How each frame leaves the compression engine: unchanged, or as shim and block."""
+"""The decision on each frame in transmit: it leaves unchanged, or as shim and block."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ MAC_DOMAIN = "mac"
 
 
 _SAMPLES = 4
-"""That agree, so that a value counts: its bits may arrive 20 ns apart, a cycle of the slower clock."""
+"""Equal samples after which a value counts: its bits may arrive 20 ns apart, a cycle of the slower clock."""
 
 
 def settled(m: Module, name: str, value: Signal, domain: str) -> Signal:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which frames all of several transmit engines must see, so that their flow tables stay equal."""
+"""The frames that all of several transmit engines must see, so that their flow tables stay equal."""
 
 from functools import reduce
 from operator import or_
