@@ -81,46 +81,51 @@ def make(settings: Settings) -> Artefact:
         found.row(f"model: INC, {p} nodes", paper_inc(p, n, beta) / first, curves["INC"][p])
         for mode in nics:
             found.row(f"model: INC+C {mode}, {p} nodes", None, curves[f"INC+C {mode}"][p])
-    measured: dict[str, dict[int, float]] = {}
-    reason = unavailable(settings.network)
-    if reason is None:
-        wanted = [AGGREGATOR, RING_RAW, *(f"ring {mode}" for mode in codecs(10))]
-        for p in MEASURED:
-            settings.step(f"{p} hosts")
-            arrays = [synthetic(megabytes * 250_000, settings.seed + rank) for rank in range(p)]
-            for name, seconds in times(arrays, RATE, wanted, settings.of(5, 3)).items():
-                measured.setdefault(name, {})[p] = seconds
-        start = measured[AGGREGATOR][4]
-        for name, line in measured.items():
-            for p, seconds in line.items():
-                paper = None
-                if name in (AGGREGATOR, RING_RAW):
-                    formula = paper_wa if name == AGGREGATOR else paper_inc
-                    size, beta_here = megabytes * 1e6, 8 / RATE
-                    paper = formula(p, size, beta_here) / paper_wa(4, size, beta_here)
-                found.row(f"measured: {name}, {p} nodes", paper, seconds / start)
-        found.conditions.append(
-            f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
-            "machine's processors; WA's aggregator is one more host, and sends when it has received all"
-        )
-        rise = measured[RING_RAW][8] / measured[RING_RAW][4]
-        found.checks.append(Check(
-            "INC stays almost constant", rise < _RISE_RING,
-            f"from 4 to 8 nodes the raw ring takes {rise:.2f} times as long here; the bytes grow by 7/6",
-            f"up to {_RISE_RING} times",
-        ))  # fmt: skip
-        rise = measured[AGGREGATOR][8] / measured[AGGREGATOR][4]
-        found.checks.append(Check(
-            "WA grows almost linearly", rise > _RISE_WA,
-            f"from 4 to 8 nodes {rise:.2f} times as long here; twice the bytes", f"from {_RISE_WA} times",
-        ))  # fmt: skip
-    else:
-        found.notes.append(reason)
+    measured = _measure(found, settings, megabytes)
     found.data = {"model": curves, "measured_seconds": measured, "formula": {
         "WA": {p: paper_wa(p, n, beta) / first for p in MODELLED},
         "INC": {p: paper_inc(p, n, beta) / first for p in MODELLED},
     }}  # fmt: skip
     return found
+
+
+def _measure(found: Artefact, settings: Settings, megabytes: int) -> dict[str, dict[int, float]]:
+    """Measure the exchanges between hosts into ``found``; return the seconds of each by name and nodes."""
+    measured: dict[str, dict[int, float]] = {}
+    if (reason := unavailable(settings.network)) is not None:
+        found.notes.append(reason)
+        return measured
+    wanted = [AGGREGATOR, RING_RAW, *(f"ring {mode}" for mode in codecs(10))]
+    for p in MEASURED:
+        settings.step(f"{p} hosts")
+        arrays = [synthetic(megabytes * 250_000, settings.seed + rank) for rank in range(p)]
+        for name, seconds in times(arrays, RATE, wanted, settings.of(5, 3)).items():
+            measured.setdefault(name, {})[p] = seconds
+    start = measured[AGGREGATOR][4]
+    for name, line in measured.items():
+        for p, seconds in line.items():
+            paper = None
+            if name in (AGGREGATOR, RING_RAW):
+                formula = paper_wa if name == AGGREGATOR else paper_inc
+                size, beta_here = megabytes * 1e6, 8 / RATE
+                paper = formula(p, size, beta_here) / paper_wa(4, size, beta_here)
+            found.row(f"measured: {name}, {p} nodes", paper, seconds / start)
+    found.conditions.append(
+        f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
+        "machine's processors; WA's aggregator is one more host, and sends when it has received all"
+    )
+    rise = measured[RING_RAW][8] / measured[RING_RAW][4]
+    found.checks.append(Check(
+        "INC stays almost constant", rise < _RISE_RING,
+        f"from 4 to 8 nodes the raw ring takes {rise:.2f} times as long here; the bytes grow by 7/6",
+        f"up to {_RISE_RING} times",
+    ))  # fmt: skip
+    rise = measured[AGGREGATOR][8] / measured[AGGREGATOR][4]
+    found.checks.append(Check(
+        "WA grows almost linearly", rise > _RISE_WA,
+        f"from 4 to 8 nodes {rise:.2f} times as long here; twice the bytes", f"from {_RISE_WA} times",
+    ))  # fmt: skip
+    return measured
 
 
 def draw(figure: Any, artefact: Artefact) -> None:
