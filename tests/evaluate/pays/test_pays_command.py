@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.collective import pays as bench
 from inceptionn.evaluate.bench.collective.variants import RING_BF16, RING_RAW
 from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, of_values
-from inceptionn.transport import LoopbackTransport, loopback
+from inceptionn.transport import Transport
 
 
 def test_a_slow_link_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,28 +101,22 @@ def facts_of(folder: Path, *arguments: str) -> dict[str, Any]:
     return facts
 
 
-def test_software_has_the_ratio_that_training_will_have(tmp_path: Path) -> None:
+def test_software_has_the_ratio_that_training_will_have(
+    tmp_path: Path, threads: Callable[..., list[Any]]
+) -> None:
     """Bytes that four ranks send for a file's gradients, with the settings of the hook, by its collective."""
     x = np.random.default_rng(3).standard_normal(40_000).astype(np.float32) * np.float32(2e-4)
     np.save(tmp_path / "gradients.npy", x)
     found = facts_of(tmp_path, "--where", "software", "--ratio", str(tmp_path / "gradients.npy"))
     assert (found["codec"], found["scale"]) == ("planes", "auto")
     codec = Codec(2**-10, "planes")
-    sent: list[int] = []
 
-    def rank(transport: LoopbackTransport) -> None:
-        with transport:
-            own = np.random.default_rng(transport.rank).permutation(x)
-            allreduce_comp(transport, None, own, MEAN, codec=codec, path="software")
-            sent.append(transport.bytes_sent)
+    def rank(transport: Transport) -> int:
+        own = np.random.default_rng(transport.rank).permutation(x)
+        allreduce_comp(transport, None, own, MEAN, codec=codec, path="software")
+        return transport.bytes_sent
 
-    threads = [threading.Thread(target=rank, args=(transport,)) for transport in loopback(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(sent) == 4
-    ratios = [1.5 * x.nbytes / size for size in sent]
+    ratios = [1.5 * x.nbytes / size for size in threads(4, rank)]
     # Half of what is sent are sums of one to three gradients, the other half means of four.
     low, high = sorted((found["ratio"], found["ratio_of_the_result"]))
     assert 0.85 * low < min(ratios) <= max(ratios) < 1.1 * high

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.evaluate.reproduce.inputs import digits, imagenet
 from inceptionn.evaluate.reproduce.inputs.codecs import codecs, ratio, ring_mean, truncated
-from inceptionn.transport import LoopbackTransport, loopback
+from inceptionn.transport import Transport
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
@@ -36,24 +37,20 @@ def test_every_mode_of_the_codec_is_there() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 63, 1000, 40_000])
-def test_the_ring_in_one_process_is_the_collective(count: int) -> None:
+def test_the_ring_in_one_process_is_the_collective(count: int, threads: Callable[..., list[Any]]) -> None:
     ranks, codec = 4, Codec(2**-8)
     source = np.random.default_rng(count)
     gradients = [source.normal(scale=0.05, size=count).astype(np.float32) for _ in range(ranks)]
-    results = [np.empty_like(gradient) for gradient in gradients]
 
-    def rank(transport: LoopbackTransport) -> None:
-        with transport:
-            own, result = gradients[transport.rank], results[transport.rank]
-            allreduce_comp(transport, own, result, MEAN, codec=codec, path="software", scale=None)
+    def rank(transport: Transport) -> Any:
+        result = np.empty(count, np.float32)
+        allreduce_comp(
+            transport, gradients[transport.rank], result, MEAN, codec=codec, path="software", scale=None
+        )
+        return result
 
-    threads = [threading.Thread(target=rank, args=(transport,)) for transport in loopback(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
     expected = ring_mean(gradients, codec.lossy)
-    for result in results:
+    for result in threads(ranks, rank):
         assert np.array_equal(result.view(np.uint32), expected.view(np.uint32))
 
 
