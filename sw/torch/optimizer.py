@@ -54,9 +54,6 @@ class TorchOptimizer(Optimizer):
     def _optimizer(self, weights: torch.Tensor) -> torch.optim.Optimizer:
         return self.kind([torch.nn.Parameter(weights)], **self._options)
 
-    def rate_at(self, step: int) -> float:
-        return self.schedule(step)
-
     def update(
         self,
         partition: Partition,

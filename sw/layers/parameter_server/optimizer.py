@@ -153,10 +153,6 @@ class Optimizer(ABC):
         if state:
             raise ValueError(f"{self!r} keeps no state, the checkpoint has {sorted(state)}")
 
-    def rate_at(self, step: int) -> float:
-        """Return the learning rate of a step."""
-        raise NotImplementedError
-
 
 class MomentumSGD(Optimizer):
     """Stochastic gradient descent with heavy-ball momentum and weight decay, as in SSD-SGD, Sec. 3.2.1.
@@ -190,9 +186,6 @@ class MomentumSGD(Optimizer):
             raise ValueError(f"weight_decay must be at least 0, not {weight_decay!r}")
         self.momentum, self.weight_decay = momentum, weight_decay
         self._momenta: dict[int, Floats] = {}
-
-    def rate_at(self, step: int) -> float:
-        return self.schedule(step)
 
     def update(
         self,

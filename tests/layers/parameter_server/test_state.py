@@ -96,7 +96,7 @@ def test_schedules_refuse(make: Any, text: str) -> None:
 
 
 def test_a_rate_is_a_number_or_a_schedule() -> None:
-    assert MomentumSGD(np.float32(0.5)).rate_at(7) == 0.5
+    assert MomentumSGD(np.float32(0.5)).schedule(7) == 0.5
     with pytest.raises(TypeError, match="rate must be a number or a schedule, not None"):
         MomentumSGD(None)  # type: ignore[arg-type]
 
