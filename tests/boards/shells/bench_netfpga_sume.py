@@ -93,8 +93,7 @@ def mixed(source: random.Random, count: int) -> list[tuple[str, bytes]]:
 @limited
 async def directions_lengths_and_gaps(dut):
     """Each frame by its ports, with its new length, the rest of tuser untouched, no gap inside."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     source = random.Random(2)
     watch = cocotb.start_soon(no_gaps(dut.axis_aclk, dut.m_axis_tvalid, dut.m_axis_tlast, dut.m_axis_tready))
     for probability in (0.0, 0.3):
@@ -111,8 +110,7 @@ async def directions_lengths_and_gaps(dut):
 @limited
 async def malformed_frames_are_dropped(dut):
     """A block that is cut short must not reach the host where nothing can mark it; its neighbours do."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     _, wire = compressed(80)
     broken = wire[:62] + b"\xff\xff" + wire[64:]  # tag word: raw lanes that are not there
     answers = await tb.run([("rx", wire), ("rx", broken), ("rx", wire)], random.Random(3))

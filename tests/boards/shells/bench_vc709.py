@@ -86,8 +86,7 @@ class TB(TestBench):
 @limited
 async def every_port_with_padding_that_returns(dut):
     """All ports at once, idle cycles, back-pressure; padding of a MAC returns as data, without harm."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     source = random.Random(1)
     tb.streams.pause(0.3, source)
 
@@ -126,8 +125,7 @@ async def registers_before_the_driver_loads(dut):
 @limited
 async def ports_and_resets_are_apart(dut):
     """Registers per port; a port reset in the middle of a frame answers SLVERR, the others go on."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     for n in range(PORTS):
         assert await tb.registers.read("ID", n * PAGE) == IDENTITY
     last = PORTS - 1
@@ -177,8 +175,7 @@ async def collect(tb: TB, prefix: str, last: bytes) -> list[bytes]:
 @cocotb.parametrize(way=["s2c", "c2s"])
 async def a_reset_of_one_way(dut, way):
     """In the middle of frames: none leaves a rest; the other direction and the registers are not affected."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     await ClockCycles(dut.user_clk, int(1100 * (RATIO or 1)))  # the transmit engine empties its flow table
     await tb.registers.write("TOS", 0xFC28)
     other = "c2s" if way == "s2c" else "s2c"
@@ -213,8 +210,7 @@ async def engines_lose_their_clock(dut):
     """Frames in flight end, marked by their length; the rest of an arriving frame is not read as a frame."""
     if not RATIO:
         return
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     await ClockCycles(dut.user_clk, int(1100 * RATIO))
     ways = {way: [plain() for _ in range(12)] for way in ("s2c", "c2s")}
     for way, frames in ways.items():
@@ -237,8 +233,7 @@ async def engines_lose_their_clock(dut):
 @limited
 async def partial_beat(dut):
     """A beat with holes before tlast makes its frame bad, which is counted; the next one is not affected."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     frame, wire = compressed(60)
     bus = tb.streams.ends["s_axis_c2s0"].bus
     for number, at in enumerate(range(0, len(wire), 32)):

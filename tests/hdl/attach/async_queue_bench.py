@@ -85,8 +85,7 @@ class TB(TestBench):
 @cocotb.parametrize(write=[1.0, 0.3], read=[1.0, 0.3])
 async def in_order(dut, write, read):
     """Every pace on both sides: full, empty and in between."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     sides = [cocotb.start_soon(tb.produce(300, write)), cocotb.start_soon(tb.consume(300, read))]
     for side in sides:
         await side
@@ -96,8 +95,7 @@ async def in_order(dut, write, read):
 @cocotb.test(timeout_time=100, timeout_unit="us")
 async def full_rate_and_depth(dut):
     """It holds its depth and one more; it then moves an item per cycle of the slower clock."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     writing = cocotb.start_soon(tb.produce(400, 1.0))
     await ClockCycles(dut.write_clk, 4 * DEPTH + 20)
     assert DEPTH <= len(tb.inside) <= DEPTH + 1
@@ -112,8 +110,7 @@ async def full_rate_and_depth(dut):
 @cocotb.parametrize(sides=["write", "read", "both"])
 async def any_reset_empties_both_sides(dut, sides):
     """A reset of either side, even a short one at a bad moment, leaves an empty queue that works."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     for _ in range(12):
         writing = cocotb.start_soon(tb.produce(10_000, 0.7))
         reading = cocotb.start_soon(tb.consume(random.randint(1, 30), 0.8))
@@ -147,8 +144,7 @@ async def any_reset_empties_both_sides(dut, sides):
 @cocotb.parametrize(side=["write", "read"])
 async def a_reset_between_two_edges(dut, side):
     """So short that no register of its own clock sees it: it empties the queue as a longer one does."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     period = {"write": WRITE_PS, "read": READ_PS}[side]
     slower = max(WRITE_PS, READ_PS)
     for at in range(10, 90, 4):
@@ -181,8 +177,7 @@ async def a_reset_between_two_edges(dut, side):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def nothing_is_lost_after_a_short_reset(dut):
     """What is accepted once a side has heard arrives, also while the other is still held."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     for side in ("write", "read") * 10:
         # Some items move, so that the pointers differ from zero, and some stay inside.
         both = [cocotb.start_soon(tb.produce(DEPTH, 1.0)), cocotb.start_soon(tb.consume(5, 1.0))]

@@ -55,8 +55,7 @@ class TB(TestBench):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_address_to_its_slave(dut):
     """The first and the last word of every page; after the last slave's nothing is read or written."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     addresses = [at for page in range(0, SIZE, PAGE) for at in (page, page + PAGE - 4)]
     for address in addresses:
         assert await tb.write(address, address + 1) == (OKAY if address < SLAVES * PAGE else SLVERR)
@@ -72,8 +71,7 @@ async def every_address_to_its_slave(dut):
 @cocotb.parametrize(kind=["read", "write"], length=[1, 5])
 async def resets_at_every_cycle(dut, kind, length):
     """An access begins in any cycle before, in and after a slave's reset: it is answered, done or refused."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     last, outcomes = SLAVES - 1, set()
     base = last * PAGE
     for offset in range(-12, length + 12):

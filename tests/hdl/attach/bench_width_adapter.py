@@ -57,8 +57,7 @@ class TB(TestBench):
 @cocotb.parametrize(source=[0.0, 0.5], sink=[0.0, 0.5])
 async def every_length(dut, source, sink):
     """Lengths around both widths, gaps and back-pressure, some frames marked bad."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for end, probability in ((tb.source, source), (tb.sink, sink)):
         end.set_pause_generator(iter(lambda p=probability: random.random() < p, None))
     sizes = [*range(1, 2 * WIDE + 2), *(random.randint(1, 5 * WIDE) for _ in range(20))]
@@ -71,8 +70,7 @@ async def every_length(dut, source, sink):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def full_pace(dut):
     """A narrow beat per cycle, back to back."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     cycles = await tb.run([(random.randbytes(4 * WIDE), False) for _ in range(20)])
     assert cycles <= 20 * 4 * WIDE // NARROW + 8
 
@@ -80,8 +78,7 @@ async def full_pace(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
 async def a_hole_makes_the_frame_bad(dut):
     """A narrow beat before tlast that lacks any one byte; the next frame is good again."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for hole in range(NARROW):
         await tb.run([(random.randbytes(2 * NARROW + 1), False)], hole=hole)
         await tb.run([(random.randbytes(3 * WIDE), False)])
@@ -90,8 +87,7 @@ async def a_hole_makes_the_frame_bad(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def reset_within_a_frame(dut):
     """What follows a reset starts in byte 0, is good, and waits for nothing that came before."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for beats in range(1, 2 * WIDE // NARROW + 1):
         for size in (4 * WIDE, WIDE + 1):
             keep = [int(not WIDENS), *[1] * (size - 1)]
@@ -105,8 +101,7 @@ async def reset_within_a_frame(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def takes_a_beat_before_it_is_asked(dut):
     """``tready`` of an empty adapter waits for no ``tready`` behind it."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     tb.sink.pause = True
     await tb.source.send(AxiStreamFrame(bytes(1)))
     await ClockCycles(dut.aclk, 6)

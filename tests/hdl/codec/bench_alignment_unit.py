@@ -47,8 +47,7 @@ class TB(Lockstep):
 @cocotb.test()
 async def every_level_and_size(dut):
     """All levels before all sizes, within a block and at its end."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     cases = [(level, size) for level in range(BEAT_BYTES) for size in range(BEAT_BYTES + 1)]
     random.shuffle(cases)
     for level, size in cases:
@@ -65,8 +64,7 @@ async def every_level_and_size(dut):
 @cocotb.parametrize(gaps=[0.0, 0.5])
 async def blocks_back_to_back(dut, gaps):
     """Blocks of one vector and more, as close as they may be; empty ones and full ones as well."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     full = BEAT_BYTES
     for _ in range(300):
         sizes = random.choice(
@@ -80,8 +78,7 @@ async def blocks_back_to_back(dut, gaps):
 @cocotb.test()
 async def one_beat_per_cycle(dut):
     """Full vectors at every offset: a beat in each cycle."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for level in range(BEAT_BYTES):
         await tb.send([level] + [BEAT_BYTES] * 20)
     await tb.drain()

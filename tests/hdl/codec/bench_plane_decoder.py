@@ -191,8 +191,7 @@ class TB(TestBench):
 @cocotb.test()
 @cocotb.parametrize(write=[1.0, 0.3], take=[1.0, 0.3])
 async def planes(dut, write, take):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
     random.shuffle(counts)
     await tb.run([Plane.random(count) for count in counts], write, take)
@@ -206,8 +205,7 @@ async def planes(dut, write, take):
 @cocotb.parametrize(write=[1.0, 0.3])
 async def planes_cut_short(dut, write):
     """The announced number of groups comes out, and the next block is right."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.run(
         [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
     )

@@ -110,8 +110,7 @@ def sizes_of(marks: int) -> list[int]:
 @cocotb.test()
 async def every_position(dut):
     """Even and odd first beats, all of their bytes, all raw, then of random sizes."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(8):
         await tb.step(append=True)
     for round_ in range(20):
@@ -127,8 +126,7 @@ async def every_position(dut):
 @cocotb.test()
 async def while_it_fills(dut):
     """Requests of every age while beats come in, over several turns of all counters."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(6000):
         if len(tb.kept) > 2 and random.random() < 0.8:
             beat = random.choice([0, len(tb.kept) - 2, random.randrange(len(tb.kept) - 1)])

@@ -166,8 +166,7 @@ async def run(tb: TB, cycles: int, events: Callable[[], dict], spacing: Callable
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def random_reports(dut):
     """Random reports on nearly every cycle, with reads in between."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     source = random.Random(1)
     await run(tb, 6000, lambda: random_events(source), lambda: source.randint(READ_SPACING, 12))
@@ -178,8 +177,7 @@ async def random_reports(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def largest_reports(dut):
     """The largest amounts in every cycle to the same counters, read as often as allowed."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     for verdict in VERDICTS[DIRECTION]:
         events = largest_events(verdict)
@@ -190,8 +188,7 @@ async def largest_reports(dut):
 @cocotb.test(timeout_time=300, timeout_unit="us")
 async def carry_into_the_high_half(dut):
     """Byte counters run through 2^32, and every read across it is whole."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     events = largest_events(VERDICTS[DIRECTION][0])
     await run(tb, (1 << 32) // MAX_BYTES + 3 * SETTLE, lambda: events, lambda: 5)
@@ -202,8 +199,7 @@ async def carry_into_the_high_half(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def clear_between_reports(dut):
     """Clear in a stream of events: those of its cycle and before are gone, all later ones count."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     source = random.Random(2)
     for _ in range(12):
         for _ in range(source.randint(1, 3 * SETTLE)):
@@ -221,8 +217,7 @@ async def clear_between_reports(dut):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def zero_as_soon_as_not_busy(dut):
     """A read in the very cycle in which ``busy`` falls finds zero, whichever slot was cleared last."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     events = largest_events(VERDICTS[DIRECTION][0])
     for slot in (SLOT_BYTES_IN, SLOT_FRAMES_OUT):
         for delay in range(2 * COUNTER_SLOTS):
@@ -245,8 +240,7 @@ async def zero_as_soon_as_not_busy(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def reports_right_after_reset(dut):
     """What is reported while the memory is still being cleared counts."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     source = random.Random(3)
     for _ in range(CLEARING):
         await tb.step(random_events(source))

@@ -199,8 +199,7 @@ class TB(TestBench):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def reset_values(dut):
     """Every word of the aperture, as the table says, and what the engines see."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for direction in DIRECTIONS:
         reset = {name: value for name, value in DEFAULT_CONFIG.items() if name in settings(dut, direction)}
         assert settings(dut, direction) == reset | ({"bf16_tos": 0x2C} if HALF else {})
@@ -211,8 +210,7 @@ async def reset_values(dut):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def access_rights(dut):
     """All ones, then all zeros, to every word: only read/write registers change, and only bits that exist."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for data in (0xFFFF_FFFF, 0):
         for address in range(0, 1 << ADDRESS_WIDTH, 4):
             response = await tb.axil.write(address, data.to_bytes(4, "little"))
@@ -227,8 +225,7 @@ async def access_rights(dut):
 @cocotb.parametrize(probability=[0.0, 0.3, 0.8])
 async def random_traffic(dut, probability):
     """Reads and writes of 1 to 4 bytes anywhere, under back-pressure on every channel."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     tb.stall(seed=1, probability=probability)
     source = random.Random(2)
     edges = (0, 1, 0x75, 0x7A, 0x7F, 0x80, 0xFF)
@@ -311,8 +308,7 @@ async def channel_skew(dut):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def outstanding_transfers(dut):
     """Many writes and reads at once while responses wait: one answer each, in order."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     tb.axil.write_if.b_channel.set_pause_generator(itertools.cycle([True] * 9 + [False]))
     tb.axil.read_if.r_channel.set_pause_generator(itertools.cycle([True] * 13 + [False]))
     writes, expected = [], []
@@ -335,8 +331,7 @@ async def outstanding_transfers(dut):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def parameters_valid_edges(dut):
     """STATUS.PARAMETERS_VALID on both sides of every edge; the watch of the engines' inputs looks on."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     register, edges = REGISTERS["PARAMETERS"], (0, 1, 2, 112, 113, 126, 127, 128, 255)
     valid = 0
     for numbers in itertools.product(edges, repeat=len(NUMBERS)):
@@ -352,8 +347,7 @@ async def parameters_valid_edges(dut):
 @cocotb.test(skip=not HALF)
 async def an_older_driver(dut):
     """What knows no bf16 lanes writes 0 to their byte of TOS, which turns them off."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     assert REGISTERS["VERSION"]["BF16"].get((await tb.read(REGISTERS["VERSION"].offset))[0]) == 1
     for word, bf16 in ((0xFC28, 0x28), (0x2CFC28, 0x2C), (0x03FC28, 0x28), (0xB400FC24, 0x24)):
         await tb.axil.write_dword(REGISTERS["TOS"].offset, word)
@@ -364,8 +358,7 @@ async def an_older_driver(dut):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def counters_and_clear(dut):
     """Each verdict, lane class, byte and frame has its own counter; the clear command resets them all."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     source = random.Random(4)
     for _ in range(2):
         expected = dict.fromkeys((register.name for register in REGISTERS if register.width == 64), 0)
@@ -414,8 +407,7 @@ async def counters_and_clear(dut):
 @cocotb.test(timeout_time=300, timeout_unit="us")
 async def whole_counter_across_a_carry(dut):
     """A low word read before the carry into the high word brings the high word from before it."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     amount = (1 << 17) - 1
     register = REGISTERS["RX_BYTES_OUT"]
     other = REGISTERS["TX_BYTES_IN"]
@@ -440,8 +432,7 @@ async def whole_counter_across_a_carry(dut):
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def reset_clears(dut):
     """A reset brings back every reset value and zeroes the counters, whose memory itself has no reset."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
     dut.tx_reports_valid.value = 1
     await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)

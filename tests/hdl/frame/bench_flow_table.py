@@ -78,8 +78,7 @@ async def against_the_model(dut):
 @cocotb.test()
 async def learnt_at_once(dut):
     """The look-up that begins in the cycle after ``learn`` sees it, also in place of another flow."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     for _ in range(100):
         flow = random_flow()
         for twin in [flow, *twins(flow)]:
@@ -93,8 +92,7 @@ async def learnt_at_once(dut):
 @cocotb.test()
 async def every_slot_is_emptied(dut):
     """A reset forgets all of 1024 flows, one in each slot."""
-    tb = TB(dut)
-    await tb.start()
+    tb = await TB.started(dut)
     flows = {}
     while len(flows) < FLOW_TABLE_SIZE:
         flow = random_flow()

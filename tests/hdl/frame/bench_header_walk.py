@@ -85,8 +85,7 @@ def headers() -> list[dict[str, int]]:
 @cocotb.test()
 @cocotb.parametrize(pause=[0.0, 0.5])
 async def every_header(dut, pause):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for beats in (1, 2, 4, 9):
         for header in headers():
             await tb.walk(header, beats, pause)

@@ -61,8 +61,7 @@ async def counts(dut):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def pairs(dut):
     """Two pulses less than a sweep apart, at each phase of the sweep."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     tb.dut.slot.value = 0
     await ClockCycles(dut.aclk, SLOTS + 2)
     tb.model = [int(dut.value.value)] * SLOTS

@@ -90,8 +90,7 @@ class TB(TestBench):
 
 @cocotb.test()
 async def follows_the_link(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     assert int(dut.phy_reset.value)
     await ClockCycles(dut.aclk, CLOCK_HZ // 100 + 8)
     assert not int(dut.phy_reset.value)

@@ -48,8 +48,7 @@ def beat() -> bytes:
 @cocotb.test()
 async def zero_has_one_sign_only_for_zeros(dut):
     """Only words that are all 0 sum to 0; any other multiple of 65535 is 0xFFFF."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for beats in ([bytes(BEAT_BYTES)], [b"\xff" * BEAT_BYTES], [b"\xff" * BEAT_BYTES] * 2):
         await tb.send(beats)
     for lane in range(BEAT_BYTES // 2):
@@ -63,8 +62,7 @@ async def zero_has_one_sign_only_for_zeros(dut):
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def sums_back_to_back(dut, gaps):
     """Sums of one beat in every cycle, sums of none, longer ones, in any order and without idle cycles."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(500):
         count = random.choice([0, 1, 1, 1, 2, 5, 30])
         alone = count == 0 or random.random() < 0.3
@@ -75,8 +73,7 @@ async def sums_back_to_back(dut, gaps):
 @cocotb.test()
 async def longest(dut):
     """The most beats of a block, all ones: the accumulator does not overflow."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.send([b"\xff" * BEAT_BYTES] * LONGEST)
     await tb.send([b"\xff\xfe" * (BEAT_BYTES // 2)] * LONGEST)
     await tb.drain()
@@ -85,8 +82,7 @@ async def longest(dut):
 @cocotb.test()
 async def carry_of_the_fold(dut):
     """Totals whose upper bits carry the lower 16 past their end: the carry comes around."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for beats in range(1, 40):
         words = [0xFFFF] * (BEAT_BYTES // 2 * beats - 1)
         words.append((0xFFFF + len(words)) & 0xFFFF)
@@ -98,8 +94,7 @@ async def carry_of_the_fold(dut):
 @cocotb.test()
 async def sum_holds(dut):
     """Between two results the first one stays, whatever goes on after it."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
     for _ in range(40):
         tb.due(LATENCY, sums_payload=fold(0x0201 * BEAT_BYTES // 2))

@@ -48,8 +48,7 @@ class TB(Lockstep):
 @cocotb.test()
 @cocotb.parametrize(offer=[1.0, 0.7, 0.3], pop=[1.0, 0.7, 0.3])
 async def in_order(dut, offer, pop):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(400):
         await tb.step(offer, pop)
     if offer == pop == 1.0:
@@ -63,8 +62,7 @@ async def in_order(dut, offer, pop):
 @cocotb.test()
 async def reset_while_full(dut):
     """A reset of a single cycle empties both places."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(10):
         for _ in range(3):
             await tb.step(1.0, 0.0)

@@ -28,8 +28,7 @@ class TB(QueueBench):
 @cocotb.test()
 @cocotb.parametrize(push=[0.2, 0.6, 1.0], pop=[0.2, 0.6, 1.0])
 async def random_pauses(dut, push, pop):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(1500):
         await tb.step(push, pop)
     await tb.empty()
@@ -38,6 +37,5 @@ async def random_pauses(dut, push, pop):
 
 @cocotb.test()
 async def filled_to_the_brim(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.fill_to_the_brim()

@@ -56,8 +56,7 @@ class TB(Lockstep):
 @cocotb.test()
 async def begins_with_zeros(dut):
     """As an FPGA's memory does without other contents. The first test, since a reset leaves them alone."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for address in range(DEPTH):
         await tb.access(address)
     await tb.drain()
@@ -67,8 +66,7 @@ async def begins_with_zeros(dut):
 @cocotb.test()
 async def every_address(dut):
     """Each address written, then read in another order, while others are overwritten."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.fill()
     addresses = list(range(DEPTH))
     for address in random.sample(addresses, DEPTH):
@@ -81,8 +79,7 @@ async def every_address(dut):
 
 @cocotb.test()
 async def read_in_the_cycle_behind_the_write(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.fill()
     address = 0
     for _ in range(500):

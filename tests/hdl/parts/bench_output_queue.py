@@ -86,8 +86,7 @@ class TB(Lockstep):
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9])
 async def every_length(dut, stall):
     """Last beats of every length, frames of one beat and more."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     if stall:
         tb.sink.set_pause_generator(random.random() < stall for _ in itertools.count())
     lengths = [*range(1, 4 * BEAT_BYTES), 1500, 9216]
@@ -100,8 +99,7 @@ async def every_length(dut, stall):
 @cocotb.test()
 async def stalled_for_long(dut):
     """The queue fills to the last place while the sink sleeps, and nothing is lost."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(5):
         tb.sink.set_pause_generator(itertools.chain([True] * 200, itertools.repeat(False)))
         for _ in range(20):
@@ -111,8 +109,7 @@ async def stalled_for_long(dut):
 
 @cocotb.test()
 async def a_beat_per_cycle(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     begin = tb.now
     await tb.send(random.randbytes(BEAT_BYTES * 100), False)
     assert tb.now - begin == 100

@@ -39,16 +39,14 @@ class TB(QueueBench):
 
 @cocotb.test()
 async def filled_to_the_brim(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     await tb.fill_to_the_brim()
 
 
 @cocotb.test()
 async def one_item_per_cycle(dut):
     """A pushing and a popping end that never pause: ``room`` stays, each item leaves after LATENCY cycles."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(300):
         assert tb.read("room")
         await tb.step(1.0, 1.0)
@@ -60,8 +58,7 @@ async def one_item_per_cycle(dut):
 @cocotb.test()
 @cocotb.parametrize(push=[0.1, 0.5, 0.9], pop=[0.1, 0.5, 0.9])
 async def random_pauses(dut, push, pop):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(800):
         await tb.step(push, pop)
     await tb.empty()
@@ -71,8 +68,7 @@ async def random_pauses(dut, push, pop):
 @cocotb.test()
 async def bursts(dut):
     """Runs of pushes and of pops, so that the queue is often full and often empty."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(60):
         push, pop = random.choice([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.5, 0.9)])
         for _ in range(random.randint(1, 2 * DEPTH)):
@@ -82,8 +78,7 @@ async def bursts(dut):
 
 @cocotb.test()
 async def reset_empties(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(DEPTH):
         await tb.step(1.0, 0.0)
     await tb.reset()

@@ -62,8 +62,7 @@ class TB(Lockstep):
 
 @cocotb.test()
 async def every_exponent_bound_and_mode(dut):
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for params in ALL_PARAMETERS:
         await tb.sweep(np.random.default_rng(random.getrandbits(32)).permutation(EDGE_LANES), params)
     assert tb.checked == 28 * 256 * 2 * 9
@@ -72,8 +71,7 @@ async def every_exponent_bound_and_mode(dut):
 @cocotb.test()
 async def any_numbers(dut):
     """Numbers that no bound has, up to those whose shifts leave no bit of a lane."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(150):
         params = any_parameters(random)
         await tb.sweep(lanes_near(60, params, random), params)
@@ -82,8 +80,7 @@ async def any_numbers(dut):
 @cocotb.test()
 async def numbers_change_between_lanes(dut):
     """Numbers hold for two cycles only; an absent lane leaves nothing, whatever it carries."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(2000):
         params = any_parameters(random) if random.getrandbits(1) else random.choice(ALL_PARAMETERS)
         lane = int(lanes_near(1, params, random)[0])

@@ -40,8 +40,7 @@ class TB(Lockstep):
 @cocotb.test()
 async def edges_at_every_bound_and_mode(dut):
     """Class edges in all lanes, beside neighbours of any other class."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     near = EDGE_LANES[(EDGE_LANES >> 23 & 0xFF >= 110) & (EDGE_LANES >> 23 & 0xFF <= 129)]
     for params in ALL_PARAMETERS:
         await tb.send(np.random.default_rng(random.getrandbits(32)).permutation(near), params)
@@ -52,8 +51,7 @@ async def edges_at_every_bound_and_mode(dut):
 @cocotb.test()
 async def every_number_of_lanes(dut):
     """Any number of lanes present, absent ones carrying noise; values of every kind, numbers of any."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(60):
         for count in random.sample(range(1, 3 * WIDTH), 8):
             params = any_parameters(random) if random.getrandbits(1) else random.choice(ALL_PARAMETERS)

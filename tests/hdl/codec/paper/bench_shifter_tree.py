@@ -32,8 +32,7 @@ def tags_of(word: int, lanes: int) -> list[int]:
 @cocotb.test()
 async def every_quarter(dut):
     """All 256 tags of four lanes in every place, beside random others, eight times; new ones per cycle."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(8):
         for words in zip(*(random.sample(range(256), 256) for _ in range(WIDTH // 4)), strict=True):
             await tb.send([tag for word in words for tag in tags_of(word, 4)])
@@ -44,8 +43,7 @@ async def every_quarter(dut):
 @cocotb.test()
 async def every_total(dut):
     """Every size from 0 to that of a burst, each with one lane of another class than all others, too."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for tag in range(4):
         await tb.send([tag] * WIDTH)
         for lane in range(WIDTH):

@@ -75,8 +75,7 @@ def random_words(count: int) -> list[int]:
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def every_place_and_length(dut, gaps):
     """All places with every length to two beats and a word, block after block where there are no gaps."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     cases = [(place, count) for place in range(WORDS) for count in range(1, 2 * WORDS + 2)]
     random.shuffle(cases)
     for place, count in cases[: None if gaps == 0 else 150]:
@@ -87,8 +86,7 @@ async def every_place_and_length(dut, gaps):
 @cocotb.test()
 async def shortest(dut):
     """Blocks of few words, most at the last places of a beat: more beats than cycles, where it may be."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     for _ in range(1000):
         place = random.choice([WORDS - 1, WORDS - 1, WORDS - 2, random.randrange(WORDS)])
         await tb.send(random_words(random.choice([1, 2, 2, 3, 4])), place, random.choice([0.0, 0.2]))
@@ -98,8 +96,7 @@ async def shortest(dut):
 @cocotb.test()
 async def longest(dut):
     """288 words, the most a block has, at both ends of a beat."""
-    tb = TB(dut)
-    await tb.reset()
+    tb = await TB.started(dut)
     most = MAX_LANES // GROUP_LANES
     for place in (0, WORDS - 1):
         await tb.send(random_words(most), place, 0.0)
