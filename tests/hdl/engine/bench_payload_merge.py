@@ -69,22 +69,10 @@ async def mixed(dut, offer, take):
 
 
 @cocotb.test()
-async def long_frames(dut):
-    await (await TB.started(dut)).long_frames()
-
-
-@cocotb.test()
-async def no_gap_between_frames(dut):
-    await (await TB.started(dut)).no_gap_between_frames()
-
-
-@cocotb.test()
 async def no_gap_if_tails_come_with_last_parts(dut):
     tb = await TB.started(dut)
     tb.tails_with_last_parts = True
     await tb.no_gap_between_frames()
 
 
-@cocotb.test()
-async def latency(dut):
-    await (await TB.started(dut)).latency()
+long_frames, no_gap_between_frames, latency = TB.tests("long_frames", "no_gap_between_frames", "latency")

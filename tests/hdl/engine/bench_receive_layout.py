@@ -91,21 +91,5 @@ async def mixed(dut, offer, take):
     await (await TB.started(dut)).mixed(offer, take)
 
 
-@cocotb.test()
-async def long_frames(dut):
-    await (await TB.started(dut)).long_frames()
-
-
-@cocotb.test()
-async def no_gap_between_frames(dut):
-    await (await TB.started(dut)).no_gap_between_frames()
-
-
-@cocotb.test()
-async def latency(dut):
-    await (await TB.started(dut)).latency()
-
-
-@cocotb.test()
-async def reset_in_mid_run(dut):
-    await (await TB.started(dut)).reset_in_mid_run()
+long_frames, no_gap_between_frames, latency = TB.tests("long_frames", "no_gap_between_frames", "latency")
+(reset_in_mid_run,) = TB.tests("reset_in_mid_run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import cocotb
@@ -151,6 +151,18 @@ class ReceiveBench(Lockstep):
         assert bool(self.read("m_axis_tuser")) == bad, f"{frame.order}: bad is not {bad}"
         came.clear()
         self.ended.append(self.now)
+
+    @classmethod
+    def tests(cls, *names: str) -> Iterator[Any]:
+        """Make these methods tests of cocotb's."""
+        for name in names:
+
+            async def test(dut, name=name):
+                await getattr(await cls.started(dut), name)()
+
+            test.__name__ = test.__qualname__ = name
+            test.__module__ = cls.__module__
+            yield cocotb.test()(test)
 
     async def mixed(self, offer: tuple[float, ...], take: float) -> None:
         """Whichever of the inputs comes late, and whatever the sink does."""
