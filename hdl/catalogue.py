@@ -91,7 +91,7 @@ CATALOGUE = {
         Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
-        Entry("standalone_compressor", "codec.compressor:StandaloneCompressor", _BOTH_WIDTHS),
+        Entry("standalone_compressor", "engine.standalone_compressor:StandaloneCompressor", _BOTH_WIDTHS),
         # The paper's Fig. 10: decompression.
         Entry("block_splitter", "codec.block_splitter:BlockSplitter", _both_widths(word_lanes=8), bench=""),
         Entry(
@@ -105,7 +105,9 @@ CATALOGUE = {
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
-        Entry("standalone_decompressor", "codec.decompressor:StandaloneDecompressor", _BOTH_WIDTHS),
+        Entry(
+            "standalone_decompressor", "engine.standalone_decompressor:StandaloneDecompressor", _BOTH_WIDTHS
+        ),
         # The planes codec.
         Entry(
             "plane_unit",
@@ -130,7 +132,7 @@ CATALOGUE = {
         ),
         Entry(
             "planes_standalone_compressor",
-            "codec.compressor:StandaloneCompressor",
+            "engine.standalone_compressor:StandaloneCompressor",
             _both_widths(**_PLANES),
             bench="standalone_compressor",
         ),
@@ -168,7 +170,7 @@ CATALOGUE = {
         ),
         Entry(
             "planes_standalone_decompressor",
-            "codec.decompressor:StandaloneDecompressor",
+            "engine.standalone_decompressor:StandaloneDecompressor",
             _both_widths(**_PLANES) + _both_widths(**_HALF),
             bench="standalone_decompressor",
         ),

@@ -6,9 +6,9 @@ from functools import partial
 
 from amaranth.lib import wiring
 
-from .codec.compressor import StandaloneCompressor
-from .codec.decompressor import StandaloneDecompressor
 from .engine.shape import USUAL, EngineShape
+from .engine.standalone_compressor import StandaloneCompressor
+from .engine.standalone_decompressor import StandaloneDecompressor
 from .nic import Nic
 
 

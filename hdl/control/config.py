@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The settings that the register bank hands to both engines."""
 
-from amaranth.hdl import Value
 from amaranth.lib import data
 
 from inceptionn.wire import (
@@ -49,8 +48,3 @@ DEFAULT_CONFIG = {
     "max_payload": DEFAULT_MAX_PAYLOAD,
 }
 """Reset value of an :class:`EngineConfig`: enabled, ToS 0x28 / 0xFC, ``bounded``, error bound 2^-10."""
-
-
-def in_range(value: Value, values: range) -> Value:
-    """Test that ``value`` is one of ``values``."""
-    return (value >= values[0]) & (value <= values[-1])

@@ -93,6 +93,21 @@ def test_package_imports_only_what_the_table_allows(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_rooms_of_the_hardware_have_floors() -> None:
+    """The table of docs/architecture.md: a folder imports only those that it depends on."""
+    floors = ("parts", "codec", "control", "frame", "engine", "parallel")
+    allowed = {room: floors[: at + 1] for at, room in enumerate(floors)}
+    allowed |= {"attach": ("attach", "parts", "control"), "mac": ("mac", "parts", "attach")}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for room, rooms in allowed.items()
+        for path in sorted((ROOT / "hdl" / room).rglob("*.py"))
+        for line, name in imported(path)
+        if within(name, ("inceptionn.hdl",)) and name.split(".")[2] not in rooms
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_host_package_never_imports_the_others() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"

@@ -5,7 +5,7 @@ from amaranth.hdl import Value
 
 from inceptionn.wire import CODECS
 
-from ...control.config import in_range
+from ...parts.compare import in_range
 
 
 def usable(e0: Value) -> Value:

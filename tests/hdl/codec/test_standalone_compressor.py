@@ -13,8 +13,8 @@ from types import ModuleType
 
 import pytest
 
-from inceptionn.hdl.codec.compressor import StandaloneCompressor
 from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
 from inceptionn.sim.verilated import Pause, VerilatedModule

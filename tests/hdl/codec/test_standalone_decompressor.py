@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 
 from inceptionn.hdl.codec.codecs import codec_of
-from inceptionn.hdl.codec.decompressor import StandaloneDecompressor
 from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.engine.standalone_decompressor import StandaloneDecompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
