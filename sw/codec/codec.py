@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from types import ModuleType
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 from zlib import crc32 as _zlib_crc32
 
 import numpy as np
@@ -28,6 +27,7 @@ from ..system.programs import usable_processors
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
+from .scaled import ScaledCodec
 
 try:
     from ..native import codec as _compiled
@@ -502,32 +502,6 @@ class Codec:
         bound = math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS)
         codec._settle(bound, parameters, spec.mode_of(None))
         return codec
-
-
-T = TypeVar("T")
-
-
-class ScaledCodec:
-    """A `Codec` that multiplies by ``2**exponent`` in its streams alone: a codec of the collectives.
-
-    Its methods are those of the codec without the arguments ``scale`` and ``dtype``. Arrays keep their
-    values, which saves two passes over memory.
-    """
-
-    def __init__(self, codec: Codec, exponent: int, dtype: str | None = None) -> None:
-        self.codec, self.exponent = codec, exponent
-
-        def bound(method: Callable[..., T]) -> Callable[..., T]:
-            return partial(method, scale=exponent, dtype=dtype) if dtype else partial(method, scale=exponent)
-
-        self.name = f"{codec.name}, scale {exponent}"
-        self.max_compressed_size = codec.max_compressed_size
-        self.compress = bound(codec.compress)
-        self.decompress = bound(codec.decompress)
-        self.decompress_add = bound(codec.decompress_add)
-        self.compress_sum = bound(codec.compress_sum)
-        self.lossy = bound(codec.lossy)
-        self.feed_back = partial(codec.feed_back, scale=exponent)
 
 
 def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, Mode | None]:
