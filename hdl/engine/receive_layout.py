@@ -80,6 +80,7 @@ class _Next(data.Struct):
     needs_none: 1  # no beat, only payload
     copied: 1  # the beat as it is: the frame passes
     last: 1  # of a restored frame
+    ends: 1  # the same, and only payload: the frame may be over with it
     no_frame: 1
     waits: 1  # no part: all are taken, but the frame's last beat was not there with the last part
 
@@ -88,7 +89,7 @@ _COPY = _Next.const({"needs_beat": 1, "copied": 1})
 _HEADER = _Next.const({"needs_beat": 1})  # patched
 _LAST_HEADER = _Next.const({"needs_beat": 1, "last": 1})
 _PAYLOAD = _Next.const({"needs_none": 1})
-_LAST_PAYLOAD = _Next.const({"needs_none": 1, "last": 1})
+_LAST_PAYLOAD = _Next.const({"needs_none": 1, "last": 1, "ends": 1})
 _WAIT_FOR_TAIL = _Next.const({"waits": 1})
 _NO_FRAME = _Next.const({"no_frame": 1})
 
@@ -153,14 +154,14 @@ class ReceiveLayout(wiring.Component):
         # 32 bytes do not hold the headers of a restored frame.
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
         header = Mux(only_part, _LAST_HEADER, _HEADER)
-        # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle.
-        tail_there = tail_seen | (dropping & self.beats.valid & beat.last)
-        passed = next_part.copied & self.beats.valid & beat.last
-        restored = next_part.needs_none & next_part.last & tail_there
+        # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle. While
+        # parts hold only payload, either the tail has been seen, or the waiting beats are dropped.
+        closes = self.beats.valid & beat.last
+        over = ((next_part.copied | next_part.ends) & closes) | (next_part.ends & tail_seen)
         m.d.comb += [
             self.parts.valid.eq((next_part.needs_beat & self.beats.valid) | next_part.needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
-            leave.eq(self.parts.ready & (passed | restored)),
+            leave.eq(self.parts.ready & over),
             waited.eq(next_part.waits & tail_seen),
             load.eq(next_part.no_frame | leave),
             plans.o.ready.eq(load),
@@ -256,7 +257,7 @@ class ReceiveLayout(wiring.Component):
 
     def _plan(self, m: Module) -> ElasticRegister:
         """Hold the next order, with the sums that it needs."""
-        m.submodules.plans = plans = ElasticRegister(_Plan)
+        m.submodules.plans = plans = ElasticRegister(_Plan, in_ram={"order", "bytes_out"})
         plan = plans.i.payload
         order = self.orders.payload
         # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
