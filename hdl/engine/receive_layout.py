@@ -80,12 +80,12 @@ class _Next(data.Struct):
     needs_none: 1  # no beat, only payload
     copied: 1  # the beat as it is: the frame passes
     last: 1  # of a restored frame
-    ends: 1  # the same, and only payload: the frame may be over with it
+    ends: 1  # a copy, or the last part of a restored frame with only payload: the frame may be over with it
     no_frame: 1
     waits: 1  # no part: all are taken, but the frame's last beat was not there with the last part
 
 
-_COPY = _Next.const({"needs_beat": 1, "copied": 1})
+_COPY = _Next.const({"needs_beat": 1, "copied": 1, "ends": 1})
 _HEADER = _Next.const({"needs_beat": 1})  # patched
 _LAST_HEADER = _Next.const({"needs_beat": 1, "last": 1})
 _PAYLOAD = _Next.const({"needs_none": 1})
@@ -155,9 +155,9 @@ class ReceiveLayout(wiring.Component):
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
         header = Mux(only_part, _LAST_HEADER, _HEADER)
         # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle. While
-        # parts hold only payload, either the tail has been seen, or the waiting beats are dropped.
-        closes = self.beats.valid & beat.last
-        over = ((next_part.copied | next_part.ends) & closes) | (next_part.ends & tail_seen)
+        # parts hold only payload, either the tail has been seen, or the waiting beats are dropped. Of a frame
+        # that passes, `tail_seen` is never set.
+        over = next_part.ends & (tail_seen | (self.beats.valid & beat.last))
         m.d.comb += [
             self.parts.valid.eq((next_part.needs_beat & self.beats.valid) | next_part.needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
