@@ -69,7 +69,8 @@ class _Plan(data.Struct):
     """An order, and what follows from it alone."""
 
     order: ReceiveOrder
-    bytes_out: 17  # of a restored frame
+    udp_length: 16  # of a restored frame
+    bytes_out: 17  # likewise
     rest: 1  # the last output beat holds nothing but the end of the payload's last burst
 
 
@@ -213,7 +214,7 @@ class ReceiveLayout(wiring.Component):
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
-            "udp_length": (order.total_length - IPV4.size)[:16],
+            "udp_length": plan.udp_length,
         }
         for i in range(self.width.words):
             hit, value = patched_word(walk.marks, i, fields, self.width)
@@ -257,7 +258,7 @@ class ReceiveLayout(wiring.Component):
 
     def _plan(self, m: Module) -> ElasticRegister:
         """Hold the next order, with the sums that it needs."""
-        m.submodules.plans = plans = ElasticRegister(_Plan, in_ram={"order", "bytes_out"})
+        m.submodules.plans = plans = ElasticRegister(_Plan, in_ram={"order", "udp_length", "bytes_out"})
         plan = plans.i.payload
         order = self.orders.payload
         # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
@@ -266,6 +267,7 @@ class ReceiveLayout(wiring.Component):
         m.d.comb += [
             total.eq(order.payload_at + order.payload_length),
             plan.order.eq(order),
+            plan.udp_length.eq(order.total_length - IPV4.size),
             plan.bytes_out.eq(total),
             # The last burst begins at the place of `payload_at`; if the frame ends below that, it is a rest.
             plan.rest.eq(total[2 : self._place_bits] <= order.payload_at[2 : self._place_bits]),
