@@ -69,6 +69,39 @@ def pack_output_registers(module: dict[str, Any]) -> int:
     return changed
 
 
+def tie_constant_registers(module: dict[str, Any]) -> int:
+    """Replace registers whose input is a constant by that constant, and those after them.
+
+    The result is their number. Only registers without reset and enable are replaced: their initial value
+    means nothing to these circuits, and Yosys keeps it. Fields of which some bits are always 1 then have
+    registers that begin with 0. Yosys merges all these to one, with a hundred loads all over the part.
+    """
+    cells = module["cells"]
+    tied: dict[Any, str] = {}  # constants by the bits that they replace
+
+    def constant(cell: dict[str, Any]) -> str | None:
+        pins, settings = cell["connections"], cell["parameters"]
+        (value,) = pins.get("DI") or pins.get("M") or ["x"]
+        value = tied.get(value, value)
+        enabled = settings.get("CEMUX", "CE").strip() == "1" or pins.get("CE") == ["1"]
+        return value if value in ("0", "1") and enabled and pins.get("LSR", ["0"]) == ["0"] else None
+
+    while found := {
+        name: value
+        for name, cell in cells.items()
+        if cell["type"] == "TRELLIS_FF" and (value := constant(cell)) is not None
+    }:
+        for name, value in found.items():
+            (bit,) = cells.pop(name)["connections"]["Q"]
+            tied[bit] = value
+    for cell in cells.values():
+        for port, bits in cell["connections"].items():
+            cell["connections"][port] = [tied.get(bit, bit) for bit in bits]
+    for port in module["ports"].values():
+        port["bits"] = [tied.get(bit, bit) for bit in port["bits"]]
+    return len(tied)
+
+
 def buffer_resets(module: dict[str, Any]) -> int:
     """Put each reset of at least :data:`LEAST_BUFFERED` flip-flops on a global net of its own.
 

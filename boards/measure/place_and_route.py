@@ -29,7 +29,7 @@ from inceptionn.system.programs import find_program
 
 from ..ecp5 import synthesis
 from . import ecp5_netlist
-from .ecp5_netlist import buffer_resets, pack_output_registers
+from .ecp5_netlist import buffer_resets, pack_output_registers, tie_constant_registers
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
@@ -194,6 +194,7 @@ def synthesize(component: wiring.Component, folder: Path) -> Netlist:
     _run([yosys_path(), "-q", "-p", commands], folder)
     design = json.loads(netlist.read_text())
     module = design["modules"]["harness"]
+    tie_constant_registers(module)
     packed = pack_output_registers(module)
     buffer_resets(module)
     netlist.write_text(json.dumps(design))

@@ -115,7 +115,8 @@ class GroupIssue(wiring.Component):
         # block. A block cut short announces data beyond its end: its groups free nothing there.
         oldest = Signal(BEAT_BITS, init=2**BEAT_BITS - 1)
         wrong_end = (head.end != self.ends.payload.position) | self.ends.payload.fault
-        p = Pipeline(m, "issued_", control={"valid"})
+        # With a reset, `start` is not the buffer's copy of the same bits, which has a few hundred loads.
+        p = Pipeline(m, "issued_", control={"valid", "start"})
         p.stage(
             valid=go,
             last=head.last,

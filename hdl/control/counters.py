@@ -136,8 +136,9 @@ class FrameCounters(wiring.Component):
         m = Module()
         amounts = self._amounts(m)
 
-        # The register bank may be far away, so its requests are registered here first.
-        clear = Signal()
+        # The register bank may be far away, so its requests are registered here first. A reset clears, too,
+        # in the cycle after it. So neither events nor what is pending need a reset of their own.
+        clear = Signal(init=1)
         m.d.sync += clear.eq(self.clear)
         asked = Pipeline(m, "asked_", control={"strobe", "slot"})
         asked.stage(strobe=self.read.strobe, slot=self.read.slot)
@@ -169,7 +170,8 @@ class FrameCounters(wiring.Component):
             name = self.names[number].name.lower()
             # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
             events = exact_log2(self.slots) + 1
-            pending = Signal(len(amount) + events - (len(amount) == 1), name=f"pending_{name}")
+            bits = len(amount) + events - (len(amount) == 1)
+            pending = Signal(bits, name=f"pending_{name}", reset_less=True)
             with m.If(clear):
                 m.d.sync += pending.eq(0)
             with m.Else():
@@ -177,7 +179,7 @@ class FrameCounters(wiring.Component):
             taken.append(Mux(visited[number], pending, 0))
 
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
-        p = Pipeline(m, control={"slot", "amount", "add", "zero", "sum", "low", "high"})
+        p = Pipeline(m, control={"add"})
         m.submodules.sums = sums = LutRam(COUNTER_WIDTH, self.slots)
         p.stage(
             slot=Mux(sweep, slot, asked.slot),
@@ -224,6 +226,6 @@ class FrameCounters(wiring.Component):
                 events[slot] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}
         for number, event in events.items():
-            amounts[number] = Signal(len(event), name=f"amount_{number}")
+            amounts[number] = Signal(len(event), name=f"amount_{number}", reset_less=True)
             m.d.sync += amounts[number].eq(event)
         return amounts

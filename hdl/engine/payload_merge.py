@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream
 from ..parts.beat import BURST, Beat
+from ..parts.delay import copies
 from ..parts.elastic_register import ElasticRegister
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
@@ -86,21 +87,22 @@ class PayloadMerge(wiring.Component):
         )
 
         # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
-        # and payload join.
+        # and payload join. Where it is split, each word has a bit of its own.
+        words = range(self.width.words)
+        far = copies(m, part.place[2:], 4, name="far")
         p.stage(
             rotated=rotate_left_bytes(self.payload.payload.data.rotate_left(16), part.place[:2], 4),
-            place=part.place,
-            payload=part.payload,
+            here=Cat(part.payload & ((part.place << 1) < i) for i in words),
+            later=Cat(part.payload & ((part.place << 1) >= i) for i in words),
             header=part.header,
         )
         m.d.comb += [self.faults.valid.eq(p.done), self.faults.payload.eq(p.malformed)]
-        rotated = rotate_left_bytes(p.rotated, p.place[2:], 16)
-        words = [rotated.word_select(i, 16) for i in range(self.width.words)]
-        here = [p.payload & ((p.place << 1) < i) for i in range(self.width.words)]
-        later = [p.payload & ((p.place << 1) >= i) for i in range(self.width.words)]
+        rotated = [rotate_left_bytes(p.rotated, digit, 16) for digit in far]
+        share = len(words) // len(far)
+        payload = [rotated[i // share].word_select(i, 16) for i in words]
         p.stage(
-            current=Cat(Mux(here[i], word, 0) | p.header.word_select(i, 16) for i, word in enumerate(words)),
-            leftover=Cat(Mux(later[i], word, 0) for i, word in enumerate(words)),
+            current=Cat(Mux(p.here[i], payload[i], 0) | p.header.word_select(i, 16) for i in words),
+            leftover=Cat(Mux(p.later[i], payload[i], 0) for i in words),
         )
 
         # Stage 3: join with the rest of the previous burst.

@@ -69,7 +69,8 @@ class _Plan(data.Struct):
     """An order, and what follows from it alone."""
 
     order: ReceiveOrder
-    bytes_out: 17  # of a restored frame
+    udp_length: 16  # of a restored frame
+    bytes_out: 17  # likewise
     rest: 1  # the last output beat holds nothing but the end of the payload's last burst
 
 
@@ -80,15 +81,16 @@ class _Next(data.Struct):
     needs_none: 1  # no beat, only payload
     copied: 1  # the beat as it is: the frame passes
     last: 1  # of a restored frame
+    ends: 1  # a copy, or the last part of a restored frame with only payload: the frame may be over with it
     no_frame: 1
     waits: 1  # no part: all are taken, but the frame's last beat was not there with the last part
 
 
-_COPY = _Next.const({"needs_beat": 1, "copied": 1})
+_COPY = _Next.const({"needs_beat": 1, "copied": 1, "ends": 1})
 _HEADER = _Next.const({"needs_beat": 1})  # patched
 _LAST_HEADER = _Next.const({"needs_beat": 1, "last": 1})
 _PAYLOAD = _Next.const({"needs_none": 1})
-_LAST_PAYLOAD = _Next.const({"needs_none": 1, "last": 1})
+_LAST_PAYLOAD = _Next.const({"needs_none": 1, "last": 1, "ends": 1})
 _WAIT_FOR_TAIL = _Next.const({"waits": 1})
 _NO_FRAME = _Next.const({"no_frame": 1})
 
@@ -149,14 +151,14 @@ class ReceiveLayout(wiring.Component):
         # 32 bytes do not hold the headers of a restored frame.
         only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
         header = Mux(only_part, _LAST_HEADER, _HEADER)
-        # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle.
-        tail_there = tail_seen | (dropping & self.beats.valid & beat.last)
-        passed = next_part.copied & self.beats.valid & beat.last
-        restored = next_part.needs_none & next_part.last & tail_there
+        # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle. While
+        # parts hold only payload, either the tail has been seen, or the waiting beats are dropped. Of a frame
+        # that passes, `tail_seen` is never set.
+        over = next_part.ends & (tail_seen | (self.beats.valid & beat.last))
         m.d.comb += [
             self.parts.valid.eq((next_part.needs_beat & self.beats.valid) | next_part.needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
-            leave.eq(self.parts.ready & (passed | restored)),
+            leave.eq(self.parts.ready & over),
             waited.eq(next_part.waits & tail_seen),
             load.eq(next_part.no_frame | leave),
             plans.o.ready.eq(load),
@@ -208,7 +210,7 @@ class ReceiveLayout(wiring.Component):
         fields = {
             "total_length": order.total_length,
             "ip_checksum": order.ip_checksum,
-            "udp_length": (order.total_length - IPV4.size)[:16],
+            "udp_length": plan.udp_length,
         }
         for i in range(self.width.words):
             hit, value = patched_word(walk.marks, i, fields, self.width)
@@ -252,7 +254,7 @@ class ReceiveLayout(wiring.Component):
 
     def _plan(self, m: Module) -> ElasticRegister:
         """Hold the next order, with the sums that it needs."""
-        m.submodules.plans = plans = ElasticRegister(_Plan)
+        m.submodules.plans = plans = ElasticRegister(_Plan, in_ram={"order", "udp_length", "bytes_out"})
         plan = plans.i.payload
         order = self.orders.payload
         # Headers end at 2 modulo 4 and payloads are a multiple of 4 long: the last byte's index is one
@@ -261,6 +263,7 @@ class ReceiveLayout(wiring.Component):
         m.d.comb += [
             total.eq(order.payload_at + order.payload_length),
             plan.order.eq(order),
+            plan.udp_length.eq(order.total_length - IPV4.size),
             plan.bytes_out.eq(total),
             # The last burst begins at the place of `payload_at`; if the frame ends below that, it is a rest.
             plan.rest.eq(total[2 : self._place_bits] <= order.payload_at[2 : self._place_bits]),

@@ -63,11 +63,11 @@ class TransmitDecision(wiring.Component):
         # there is at most one every four cycles; with 16 lanes it takes about 50, with one every two cycles.
         # Judged: the frame in its four steps. Orders: one in each of three stages of the settling.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
-        m.submodules.header_sums = header_sums = PushQueue(16, 32, 12)
+        m.submodules.header_sums = header_sums = PushQueue(16, 32, 12, elastic=True)
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
         many = self.shape.codec.spec.counts_lanes or self.shape.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
-        m.submodules.sums = sums = PushQueue(BlockSums, places, slack)
+        m.submodules.sums = sums = PushQueue(BlockSums, places, slack, elastic=True)
         m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "b"}

@@ -82,15 +82,16 @@ class FlowTable(wiring.Component):
         with m.Else():
             m.d.comb += ram.write_address.eq(self.index)
 
-        # The keys are compared in two halves. The halves are joined in the cycle that uses the answer.
-        equal = Signal(2)
+        # The keys are compared in eight parts, which are joined in the cycle that uses the answer.
+        equal = Signal(8)
         stored, wanted = Cat(found.key.as_value()), Cat(self.key.as_value())
-        half = len(wanted) // 2
+        part = len(wanted) // len(equal)
         known = Signal()
         phase = Signal(2)
         m.d.sync += [
-            equal[0].eq(stored[:half] == wanted[:half]),
-            equal[1].eq(stored[half:] == wanted[half:]),
+            equal.eq(
+                Cat(stored.word_select(i, part) == wanted.word_select(i, part) for i in range(len(equal)))
+            ),
             known.eq(found.known),
             phase.eq(found.phase),
         ]

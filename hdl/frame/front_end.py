@@ -92,7 +92,7 @@ class FrontEnd(wiring.Component):
             source.room.eq(self.room),
             parser.config.eq(self.config),
             *([parser.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
-            realigner.runs.valid.eq(parser.headers.valid & parser.headers.payload.clear),
+            realigner.runs.valid.eq(parser.headers.payload.clear),
             realigner.runs.payload.eq(parser.headers.payload.run),
             self.front.eq(realigner.front),
         ]

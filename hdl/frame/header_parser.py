@@ -55,7 +55,7 @@ def parsed_frame(width: Beat = BURST) -> data.StructLayout:
             # Without an objection: where the payload lies; on receive the bytes after the shim, or one byte
             # if there are none.
             "run": payload_run(width),
-            "clear": 1,  # no objection: the verdict is 0
+            "clear": 1,  # no objection: the verdict is 0. Low while there is no result
         }
     )
 
@@ -139,7 +139,7 @@ class HeaderParser(wiring.Component):
             any_early=p.early.any(),
             first_early=first_failed([(verdict, p.early[i]) for i, (verdict, _) in enumerate(early)]),
             first_late=first_failed(late),
-            clear=~(p.early.any() | failed(late).any()),
+            clear=p.captured & ~(p.early.any() | failed(late).any()),
         )
         out = self.headers.payload
         m.d.comb += [

@@ -122,6 +122,7 @@ class PayloadRealigner(wiring.Component):
         valid, beat, loaded = self.beats.valid, self.beats.payload, self.runs.payload
         run = payload_run(self.width).members
         skip = Signal(run["skip"])
+        skipping = Signal()  # skip != 0
         lane = Signal(run["lane"])
         left = Signal(run["bursts"])
         ending = Signal(run["ending"])
@@ -130,32 +131,35 @@ class PayloadRealigner(wiring.Component):
         flush = Signal()
         emit = Signal()
         take = Signal()
+        completes = Signal()  # take & begun: nothing is skipped once the run has begun
         closing = Signal()
-        running = Signal()  # left != 0
+        running = Signal()  # while it is low, the two before and after it mean nothing
         last_left = Signal()  # left == 1
         # While the rest leaves, a beat at the input belongs to the next frame, and may be its last. It must
         # not count for a run that begins after it. A run that begins with it has been loaded already; then
         # two registers describe the rest.
         alone = 1 if self.width.payload_overlaps else ~flush
         m.d.comb += [
-            take.eq(valid & running & alone & (skip == 0)),
-            emit.eq(flush | (take & begun)),
+            take.eq(valid & running & alone & ~skipping),
+            completes.eq(valid & running & alone & begun),
+            emit.eq(flush | completes),
             closing.eq(flush | last_left),
         ]
-        m.d.sync += flush.eq(valid & beat.last & running & alone & ~(take & begun & last_left))
-        with m.If(valid & running & (skip != 0)):
-            m.d.sync += skip.eq(skip - 1)
+        m.d.sync += flush.eq(valid & beat.last & running & alone & ~(begun & last_left))
+        with m.If(valid & running & skipping):
+            m.d.sync += [skip.eq(skip - 1), skipping.eq(skip != 1)]
         with m.If(take):
             m.d.sync += begun.eq(1)
-        with m.If(take & begun):
+        with m.If(completes):
             m.d.sync += [left.eq(left - 1), last_left.eq(left == 2), running.eq(~last_left)]
-        with m.If(take & begun if self.width.payload_overlaps else emit):
+        with m.If(completes if self.width.payload_overlaps else emit):
             m.d.sync += first.eq(0)
         with m.If(valid & beat.last if self.width.payload_overlaps else flush):
-            m.d.sync += [left.eq(0), last_left.eq(0), running.eq(0)]
+            m.d.sync += running.eq(0)
         with m.If(self.runs.valid):
             m.d.sync += [
                 skip.eq(loaded.skip),
+                skipping.eq(loaded.skip != 0),
                 lane.eq(loaded.lane),
                 left.eq(loaded.bursts),
                 last_left.eq(loaded.bursts == 1),
@@ -167,7 +171,7 @@ class PayloadRealigner(wiring.Component):
 
         leaves_first, leaves_ending = first, ending
         if self.width.payload_overlaps:
-            leaves_first, leaves_ending = self._rest(m, flush, first & ~(take & begun), first, ending)
+            leaves_first, leaves_ending = self._rest(m, flush, first & ~completes, first, ending)
 
         last_word = self.width.words - 1
         p = Pipeline(m, control={"valid", "loaded", "emit", "first", "last"})

@@ -4,7 +4,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -81,6 +81,9 @@ class PushQueue(wiring.Component):
         width = Shape.cast(self.shape).width
         level = Signal(range(self.depth + 1))  # in the RAM, without the output register
         stored = Signal()  # level != 0
+        settled = Signal.like(level)  # level, one cycle ago
+        pushed = Signal()
+        loaded = Signal()
 
         # The output register is loaded when it is empty or taken. What is written this cycle is
         # counted from the next one on, when the RAM shows it.
@@ -122,11 +125,20 @@ class PushQueue(wiring.Component):
             m.d.comb += [take.eq(~self.o.valid | self.o.ready), self.o.payload.eq(output)]
             with m.If(take):
                 m.d.sync += [output.eq(offer), self.o.valid.eq(offered)]
-        # `push` and `load` are timing-critical: every outcome is ready before they choose.
+        # `load` is timing-critical: it reaches no counter of the level. The level follows a cycle later, from
+        # what was pushed and loaded, and is compared as it was before that.
         push = self.i.valid
+        more = pushed & ~loaded
+        less = loaded & ~pushed
+        one = Mux(more, settled == 0, Mux(less, settled == 2, settled == 1))
+        limit = self.depth - self.slack - 1
+        frees = less & (settled == limit)
+        m.d.comb += level.eq(settled + Cat(pushed ^ loaded, less).as_signed())
         m.d.sync += [
-            level.eq(Mux(push == load, level, Mux(load, level - 1, level + 1))),
-            stored.eq(Mux(load, push | (level != 1), push | (level != 0))),
-            self.room.eq(level < self.depth - self.slack - 1),
+            pushed.eq(push),
+            loaded.eq(load),
+            settled.eq(level),
+            stored.eq(push | (stored & ~(load & one))),
+            self.room.eq(((settled < limit) & ~(more & (settled == limit - 1))) | frees),  # level < limit
         ]
         return m

@@ -14,14 +14,19 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn import cli
 from inceptionn.boards.measure import ecp5_netlist, timing
-from inceptionn.boards.measure.ecp5_netlist import LEAST_BUFFERED, buffer_resets, pack_output_registers
+from inceptionn.boards.measure.ecp5_netlist import (
+    LEAST_BUFFERED,
+    buffer_resets,
+    pack_output_registers,
+    tie_constant_registers,
+)
 from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, route, synthesize
 from inceptionn.hdl.engine.shape import EngineShape
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 
 
-def register(data: int, out: int, **changes: Any) -> dict[str, Any]:
+def register(data: int | str, out: int, **changes: Any) -> dict[str, Any]:
     """A flip-flop as Yosys writes it, without enable and reset."""
     connections = {"CLK": [CLOCK], "DI": [data], "LSR": ["0"], "Q": [out]} | changes.pop("pins", {})
     return {
@@ -90,6 +95,20 @@ def test_read_data_that_leaves_the_module_stays() -> None:
     module = netlist(18, register(101, 201))
     module["ports"]["out"]["bits"] = [100]
     assert pack_output_registers(module) == 0
+
+
+def test_a_register_of_a_constant_is_that_constant() -> None:
+    cells = {
+        "first": register("1", 200), "second": register(200, 201), "zero": register("0", 202),
+        "reset": register("1", 203, pins={"LSR": [RESET]}),
+        "enable": register("1", 204, CEMUX="CE", pins={"CE": [ENABLE]}),
+        "logic": LUT | {"connections": {"A": [201], "B": [203], "C": [204], "Z": [300]}},
+    }  # fmt: skip
+    module = {"cells": cells, "ports": {"out": {"bits": [202, 203]}}}
+    assert tie_constant_registers(module) == 3
+    assert set(cells) == {"reset", "enable", "logic"}
+    assert cells["logic"]["connections"] == {"A": ["1"], "B": [203], "C": [204], "Z": [300]}
+    assert module["ports"]["out"]["bits"] == ["0", 203]
 
 
 @pytest.mark.parametrize(("served", "buffered"), [(LEAST_BUFFERED, 1), (LEAST_BUFFERED - 1, 0)])

@@ -139,6 +139,11 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
     )
     h.invariant("stored says that the memory holds an item", inside["stored"] == (level != 0))
     h.claim("the memory never holds more than its depth", level <= depth)
+    settled, more, less = inside["settled"], inside["pushed"], inside["loaded"]
+    h.invariant(
+        "the level is that of the cycle before, and what came and went since, within its range",
+        (settled <= depth) & (~more | less | (settled < depth)) & (~less | more | (settled != 0)),
+    )
     h.invariant("with room the slack is free", ~dut.room | (level <= depth - slack - 1))
     h.invariant(
         "without room the pushes since are counted",
@@ -243,7 +248,7 @@ def elastic_register(arguments: dict[str, Any], h: Harness) -> None:
 
 
 _QUEUE, _REGISTER = "parts.queue", "parts.elastic_register"
-_OVERFLOW = Fault(_QUEUE, "level < self.depth - self.slack - 1", "level < self.depth - self.slack + 1")
+_OVERFLOW = Fault(_QUEUE, "limit = self.depth - self.slack - 1", "limit = self.depth - self.slack + 1")
 """Sought in the smallest queue alone: a run that fills a deep one takes the solver minutes."""
 
 
@@ -257,7 +262,7 @@ def _variants(name: str) -> list[tuple[str, dict[str, Any]]]:
 PROOFS = (
     *(
         Proof(name, partial(push_queue, arguments), 3, (
-            Fault(_QUEUE, "push | (level != 1)", "level != 1"),
+            Fault(_QUEUE, "push | (stored & ~(load & one))", "(push | stored) & ~(load & one)"),
             Fault("parts.lut_ring", "write + self.write)", "write + (self.write & ~self.step))"),
             *((_OVERFLOW,) if arguments["depth"] == 4 else ()),
         ), refute_depth=12, cover_depth=arguments["depth"] + 8)

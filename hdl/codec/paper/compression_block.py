@@ -87,16 +87,18 @@ class CompressionBlock(wiring.Component):
             cleared=Cat(p.lane[i] & (p.reach > min(i, 30)) for i in range(32)),
         )
 
-        # Stage 5: the class picks its vector.
+        # Stage 5: the class picks its vector. It is a data register: a reset would be one more input.
+        vector = Signal(32, reset_less=True)
+        m.d.comb += self.vector.eq(vector)
         lane, sign = p.lane, p.lane[31]
         with m.Switch(p.tag):
             with m.Case(Tag.ZERO):
-                m.d.sync += self.vector.eq(0)
+                m.d.sync += vector.eq(0)
             with m.Case(Tag.BITS8):
-                m.d.sync += self.vector.eq(Cat(p.kept[8:15], sign))
+                m.d.sync += vector.eq(Cat(p.kept[8:15], sign))
             with m.Case(Tag.BITS16):
-                m.d.sync += self.vector.eq(Cat(p.kept, sign))
+                m.d.sync += vector.eq(Cat(p.kept, sign))
             with m.Case(Tag.RAW):
-                m.d.sync += self.vector.eq(lane)
+                m.d.sync += vector.eq(lane)
         m.d.sync += [self.tag.eq(p.tag), self.cleared.eq(p.cleared)]
         return m
