@@ -87,8 +87,8 @@ After the sign-off of OpenTitan's blocks: *D* is for design, *V* for verificatio
 _NOT_PROVED = """\
 ## What is not proved
 
-- Components without a proof above, `ReceiveLayout` and `AlignmentUnit` among them. Their cocotb benches and
-  the soaks test them.
+- Components without a proof above. Their cocotb benches and the soaks test them.
+- That `ReceiveLayout` takes its orders in order: it holds them in an `ElasticRegister`, whose proof says so.
 - `AsyncQueue` under resets, `FrameQueue` and the AXI4-Lite decoder beyond the depths of the table; in so few
   cycles a frame of `FrameQueue` has a few beats. A register that samples a bit of the other clock while it
   changes is taken to get the old or the new value.

@@ -38,7 +38,10 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-MODULES = ("paper_codec", "planes_codec", "joins", "queues", "clocks", "headers", "bus", "frames")
+MODULES = (
+    "paper_codec", "planes_codec", "joins", "packing", "queues", "clocks", "headers", "bus", "frames",
+    "layout",
+)  # fmt: skip
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
