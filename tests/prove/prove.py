@@ -38,10 +38,7 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-MODULES = (
-    "paper_codec", "planes_codec", "joins", "packing", "queues", "clocks", "headers", "bus", "frames",
-    "layout",
-)  # fmt: skip
+MODULES = tuple("paper_codec planes_codec joins packing queues clocks headers bus frames layout".split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
