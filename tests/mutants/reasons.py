@@ -10,6 +10,12 @@ from __future__ import annotations
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
 REASONS: dict[str, dict[str, str]] = {
+    "header_parser-491dda04bc52": {
+        "cnot0 $auto$ff.cc:337:slice$75.Q[26]": "no cell reads bits 0 to 111 of `head`, the MAC addresses",
+    },
+    "raw_ring-40f9ed5c417e": {
+        "const1 $auto$ff.cc:337:slice$8.D[0]": "`room` compares the level with an even number",
+    },
     "checksum-25b19d33f4fa": {
         "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
         "const1 $50.Y[0]": _COUNTS,
