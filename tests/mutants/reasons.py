@@ -9,12 +9,30 @@ from __future__ import annotations
 
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
+_FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
+
 REASONS: dict[str, dict[str, str]] = {
     "header_parser-491dda04bc52": {
         "cnot0 $auto$ff.cc:337:slice$75.Q[26]": "no cell reads bits 0 to 111 of `head`, the MAC addresses",
     },
-    "raw_ring-40f9ed5c417e": {
-        "const1 $auto$ff.cc:337:slice$8.D[0]": "`room` compares the level with an even number",
+    "raw_ring-40f9ed5c417e": dict.fromkeys(
+        ("const1 $auto$ff.cc:337:slice$8.D[0]", "const0 $9.A[3]", "inv $8.Y[2]"),
+        "`room` compares the level with 48, so the lower four bits of it do not matter",
+    ),
+    "receive_decision-60b10104c6cf": {
+        "inv $123.Q[165]": "a bit of the source port, which the decision carries and nothing reads",
+    },
+    "plane_buffer-44ad2b43e959": {
+        "cnot0 $136.A[3]": "the code is compared with 14, and differs from it anyway where bit 1 is 0",
+    },
+    "burst_buffer-ffb00353bcc6": {
+        "cnot0 $auto$pmuxtree.cc:65:recursive_mux_generator$333.A[38]": _FARTHEST,
+    },
+    "counters-b868d21db9d7": {
+        "cnot1 $303.A[4]": "the count comes from 32 to 0 in 32 steps, too, in another order",
+    },
+    "frame_guard-77a20d30b6ad": {
+        "cnot0 register.o__payload[223]": "where `tkeep[1]` is 0, byte 27 is not there",
     },
     "checksum-25b19d33f4fa": {
         "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
