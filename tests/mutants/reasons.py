@@ -9,9 +9,16 @@ from __future__ import annotations
 
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
+_ORDER = "the sweep visits each slot once, in another order"
+_EVEN = "`room` compares the level with an even number"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
 REASONS: dict[str, dict[str, str]] = {
+    "event_counters-5ad468accbe9": {
+        "cnot0 $73.Y[2]": _ORDER,
+        "cnot1 $auto$ff.cc:337:slice$56.Q[3]": _ORDER,
+    },
+    "queue-deda4069b4d5": {"inv $31.A[0]": _EVEN},
     "header_parser-491dda04bc52": {
         "cnot0 $auto$ff.cc:337:slice$75.Q[26]": "no cell reads bits 0 to 111 of `head`, the MAC addresses",
     },
@@ -46,7 +53,7 @@ REASONS: dict[str, dict[str, str]] = {
         "const1 $auto$ff.cc:337:slice$36.Q[0]": "a beat has a byte 0, and only parts with a byte leave",
     },
     "flow_table-5dd8f0079b4f": {
-        "cnot0 $auto$ff.cc:337:slice$23.Q[6]": "the sweep visits each slot once, in another order",
+        "cnot0 $auto$ff.cc:337:slice$23.Q[6]": _ORDER,
     },
     "alignment_unit-9703fc045455": {
         "const1 $206.Y[0]": "`data` must be zero while `valid` is low, so what moves besides is zero",

@@ -203,7 +203,7 @@ def run(group: str, count: int, seed: int, budget_s: float) -> dict[str, object]
     begun = time.monotonic()
     folder = BUILD / f"{group}-work"
     folder.mkdir(exist_ok=True)
-    if verdict_of(group, None, "", folder, 600) != "survived":
+    if budget_s and verdict_of(group, None, "", folder, 600) != "survived":
         raise SystemExit(f"{group}: the tests fail without a mutant")
     limit_s = 30 + 4 * (time.monotonic() - begun)
     chosen = []
