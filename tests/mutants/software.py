@@ -51,6 +51,14 @@ C_SWAPS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+",
     "<<": ">>", ">>": "<<", "&": "|", "|": "&", "&&": "||", "||": "&&", "+=": "-=", "|=": "&=",
 }  # fmt: skip
+EQUIVALENT = {
+    (
+        "sw/native/paper/avx512.c:72",
+        "+ -> -",
+    ): "the loop never runs, and the scalar tail does all, with the same bits",
+    ("sw/native/paper/format.c:17", "4 -> 5"): "an element of an array that is not used",
+}
+"""Survivors that change no result, and why; by place and change."""
 CUSTOMIZE = """
 import os, sys
 from importlib.machinery import SourceFileLoader
@@ -216,13 +224,23 @@ def run(group: str, count: int, seed: int, budget_s: float) -> dict[str, object]
             print(f"{group}: {place} {change}: {known[key]}", flush=True)
         if known.get(key, "no program") != "no program":
             chosen.append({"source": place, "change": change, "verdict": known[key]})
-    survivors = [
-        {"source": one["source"], "change": one["change"]} for one in chosen if one["verdict"] == "survived"
-    ]
+    survivors = []
+    for one in chosen:
+        if one.pop("verdict") == "survived":
+            reason = EQUIVALENT.get((one["source"], one["change"]))
+            survivors.append(one | ({"reason": reason} if reason else {}))
+    equivalent = sum("reason" in one for one in survivors)
     log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", GROUPS[group][0]]
     commit = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
-    return {"name": group, "mutants": len(chosen), "killed": len(chosen) - len(survivors),
-            "survivors": survivors, "seed": seed, "asked": count, "commit": commit}  # fmt: skip
+    killed = len(chosen) - len(survivors)
+    numbers = {
+        "asked": count,
+        "mutants": len(chosen),
+        "killed": killed,
+        "equivalent": equivalent,
+        "seed": seed,
+    }
+    return {"name": group, **numbers, "survivors": survivors, "commit": commit}
 
 
 def main() -> int:

@@ -69,11 +69,11 @@ Operators, numbers and statements of the C codec, `sw/collectives` and `sw/trans
 time, at random; then the group's own tests run, without the slow ones. A mutant is killed if a test fails or
 all take four times as long, and 30 s more. *Asked* is the size of the sample that was drawn: where fewer ran,
 the rest had no time. On a loaded machine a test may fail for want of time, so a killed mutant of `transport`
-is less sure than one of the codec. Survivors were not examined one by one: some change nothing that can be
-seen (a path's choice of speed, the text of an error), the others are missing tests.
+is less sure than one of the codec. A survivor without a reason was not examined: it changes nothing that can
+be seen (speed, cleaning up), is killed by a test of another group or a slow one, or is a missing test.
 
-| group | asked | ran | killed | score | seed | commit |
-|---|---|---|---|---|---|---|
+| group | asked | ran | killed | equivalent | score | seed | commit |
+|---|---|---|---|---|---|---|---|
 """
 
 _FRAMES = """\
@@ -152,9 +152,7 @@ def _components(proofs: Rows, mutants: Rows, coverage: Rows) -> list[str]:
     proved: dict[str, list[dict[str, Any]]] = {}
     for result in proofs:
         proved.setdefault(result["name"].partition(",")[0], []).append(result)
-    head = (
-        "component, claims proved, depth, CPU s, mutants, killed, equivalent, survived, score"
-    )
+    head = "component, claims proved, depth, CPU s, mutants, killed, equivalent, survived, score"
     lines = ["| " + head.replace(",", " |") + " | lines | toggles | seed | RTL |", "|---" * 13 + "|"]
     total = dict.fromkeys(("mutants", "killed", "equivalent"), 0)
     for name in dict.fromkeys([*proved, *scored, *covered]):
@@ -197,14 +195,14 @@ def _software(groups: Rows) -> list[str]:
     """Scores of the host library, and every survivor."""
     lines = [_SOFTWARE.rstrip()] if groups else []
     for row in groups:
-        score = f"{100 * row['killed'] / row['mutants']:.1f} %" if row["mutants"] else ""
-        cells = (row["name"], row["asked"], row["mutants"], row["killed"], score, row["seed"], row["commit"])
+        ran, killed, equivalent, _, score = _scored(row)
+        cells = (row["name"], row["asked"], ran, killed, equivalent, score, row["seed"], row["commit"])
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines += ["", "| survivor | change |", "|---|---|"] if groups else []
+    lines += ["", "| survivor | change | equivalent, because |", "|---|---|---|"] if groups else []
     for row in groups:
         for one in row["survivors"]:
             change = one["change"].replace("|", "\\|").replace("`", "")
-            lines.append(f"| `{one['source']}` | `{change}` |")
+            lines.append(f"| `{one['source']}` | `{change}` | {one.get('reason', '')} |")
     return [*lines, ""] if groups else []
 
 
