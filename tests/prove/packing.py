@@ -70,7 +70,7 @@ def alignment_unit(lanes: int, h: Harness) -> None:
         m.d.sync += fill.eq(Mux(last, 0, total[:bits]))
     m.d.sync += [late.eq(Mux(late, beat | end, two)), late_beat.eq(~late | beat), late_end.eq(~late | end)]
     if not width.payload_overlaps:
-        h.assume("with 8 lanes the cycle after a block's last vector is idle", ~(late & valid))
+        h.assume("with 8 lanes the cycle after a vector that gives two beats is idle", ~(late & valid))
 
     # The byte at `place` that a vector gives to the current beat, or to the one that follows.
     place, given = h.any_constant(range(beat_bytes), "place"), Signal(8)
