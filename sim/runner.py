@@ -172,6 +172,7 @@ def run_bench(
     waves: Path | None = None,
     seed: int = DEFAULT_SEED,
     libraries: Mapping[str, str] | None = None,
+    coverage: Path | None = None,
 ) -> list[BenchTest]:
     """Run the cocotb tests of the file ``bench`` on ``component``, emitted as Verilog module ``module``.
 
@@ -185,6 +186,7 @@ def run_bench(
     seed : of cocotb's random generator.
     libraries : Verilog of modules that the Verilog file instantiates and does not hold, by name; with
         Verilator each is compiled once for all that use it.
+    coverage : a file for the lines and toggles of the Verilog that the run reached, as Verilator writes it.
 
     Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
     the run's folder with its log then stays. Raises :class:`ToolMissing` or
@@ -194,10 +196,12 @@ def run_bench(
     __tracebackhide__ = True
     if simulator not in SIMULATORS:
         raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+    if coverage is not None and simulator != "verilator":
+        raise ValueError(f"only verilator counts coverage, not {simulator!r}")
     kind = None if waves is None else wave_format(waves, simulator)
     verilog = component.read_text() if isinstance(component, Path) else emit(component, module)
     if simulator == "verilator":
-        model = build_verilator(verilog, module, kind, libraries)
+        model = build_verilator(verilog, module, kind, libraries, coverage=coverage is not None)
     else:
         model = build_icarus("\n".join([verilog, *(libraries or {}).values()]), module, kind)
     if waves is not None:
@@ -215,6 +219,8 @@ def run_bench(
             log_file=log,
             extra_env={_PARAMETERS: json.dumps(dict(parameters or {})), "COCOTB_ANSI_OUTPUT": "0"},
         )  # fmt: skip
+    if coverage is not None:
+        shutil.copyfile(folder / "coverage.dat", coverage)
     tests = _outcomes(results)
     failed = [test for test in tests if test.error]
     if not tests or failed:

@@ -39,9 +39,12 @@ def build_library(verilog: str, module: str) -> Path:
 
 
 def build_verilator(
-    verilog: str, top: str, waves: WaveFormat | None = None, libraries: Mapping[str, str] | None = None
-) -> Path:
+    verilog: str, top: str, waves: WaveFormat | None = None, libraries: Mapping[str, str] | None = None,
+    *, coverage: bool = False,
+) -> Path:  # fmt: skip
     """Build the executable for module ``top`` of the text ``verilog``, able to write ``waves``.
+
+    With ``coverage`` a run writes ``coverage.dat``: lines and toggles, in the form of ``verilator_coverage``.
 
     Returns its folder. ``libraries``: modules that ``verilog`` instantiates and does not hold, name to
     Verilog text; each is built once for all models (:func:`build_library`). Their insides are not in the
@@ -53,13 +56,15 @@ def build_verilator(
     kind = Kind(
         keep=(EXECUTABLE["verilator"],),
         verilate=(
-            "--vpi", "--prefix", "Vtop", "--timescale", _TIMESCALE, *[f"--trace-{waves}"] * bool(waves)
+            "--vpi", "--prefix", "Vtop", "--timescale", _TIMESCALE, *[f"--trace-{waves}"] * bool(waves),
+            *["--coverage-line", "--coverage-toggle"] * coverage,
         ),
-        compile=(f"-DVM_TRACE={int(waves is not None)}", f"-DVM_TRACE_FST={int(waves == 'fst')}"),
+        compile=(f"-DVM_TRACE={int(waves is not None)}", f"-DVM_TRACE_FST={int(waves == 'fst')}",
+                 *["-DVM_COVERAGE=1"] * coverage),
         level="-O1",
         runtime=(
             "verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp",
-            *[f"verilated_{waves}_c.cpp"] * bool(waves),
+            *[f"verilated_{waves}_c.cpp"] * bool(waves), *["verilated_cov.cpp"] * coverage,
         ),
         link=(
             f"-L{glue}", f"-Wl,-rpath,{glue}", "-lcocotbvpi_verilator", *["-lz", "-llz4"] * (waves == "fst")

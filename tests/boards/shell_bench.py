@@ -199,10 +199,14 @@ async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
 async def holds(
     dut: Any, prefix: str, clock: Any, reset: Any = None, reset_active_level: bool = True
 ) -> None:
-    """For ever: an offered beat stays unchanged until it is taken; none in reset (Arm IHI 0051A)."""
+    """For ever: an offered beat stays unchanged until it is taken; none in reset (Arm IHI 0051A).
+
+    Bytes are those of the lowest places of ``tkeep``, and all before the last beat (docs/streams.md).
+    """
     names = [name for name in ("tdata", "tkeep", "tlast", "tuser") if hasattr(dut, f"{prefix}_{name}")]
     valid, ready, *payload = (getattr(dut, f"{prefix}_{name}") for name in ("tvalid", "tready", *names))
     offered = None
+    keep, last = (getattr(dut, f"{prefix}_{name}", None) for name in ("tkeep", "tlast"))
     while True:
         await RisingEdge(clock)
         if not valid.value.is_resolvable:
@@ -214,6 +218,12 @@ async def holds(
         shown = [signal.value for signal in payload] if int(valid.value) else None
         assert offered is None or shown is not None, f"{prefix}_tvalid fell before the beat was taken"
         assert offered is None or shown == offered, f"{prefix}: a beat changed before it was taken"
+        if shown is not None and keep is not None:
+            bits, full = int(keep.value), (1 << len(keep)) - 1
+            assert bits, f"{prefix}: a beat without a byte"
+            assert not bits & (bits + 1), f"{prefix}_tkeep is {bits:#x}, with a gap"
+            ends = last is None or int(last.value)
+            assert ends or bits == full, f"{prefix}_tkeep is {bits:#x} before tlast"
         offered = None if int(ready.value) else shown
 
 

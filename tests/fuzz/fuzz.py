@@ -6,6 +6,8 @@
 - *message*, *npy*, *capture*: files and messages that this package or NumPy wrote, with bits flipped, pieces
   cut, doubled, or replaced by extreme numbers; half of the messages have a right checksum all the same.
 - *line*, *agreement*: what ranks and strangers send, as bytes and as JSON values.
+- *member*, *server*: one of three ranks spoils what it sends, streams or values, in each collective, or as a
+  member of a parameter server. The others end with a result or a documented error, and never hang.
 - *checkpoint*: states of precision control and error feedback, with a leaf or a key replaced.
 
 Input is taken, or refused with the error that the reader documents; what is unspoilt must be taken. Any other
@@ -25,6 +27,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,11 +37,20 @@ from zlib import crc32
 import numpy as np
 
 from inceptionn import Codec, message
+from inceptionn.collectives import (
+    allgather_comp,
+    allreduce_comp,
+    bcast_comp,
+    reduce_comp,
+    reduce_scatter_comp,
+)
 from inceptionn.collectives.agreement import MismatchError, agree, exchanged, is_amount, is_exponent
 from inceptionn.collectives.error_feedback import ErrorFeedback
 from inceptionn.layers.a2dtwp.awp import AWP
+from inceptionn.layers.parameter_server import ParameterServer
 from inceptionn.sim.capture import PcapWriter, read_pcap
 from inceptionn.system import npy_file
+from inceptionn.transport import Transport, TransportError, loopback
 from inceptionn.transport.tcp.line import checked, decoded
 from inceptionn.transport.tcp.rendezvous import HELLO
 
@@ -113,6 +125,86 @@ def a_message(source: random.Random) -> tuple[bytes, bool]:
     return data, data == whole
 
 
+def collective(source: random.Random) -> Callable[[Transport], Any]:
+    """Draw a collective with its settings; what each rank does."""
+    count = source.choice((1, 5, 96, 3000))
+    root, settings = source.randrange(3), {"path": source.choice(("software", "off", "auto"))}
+    if settings["path"] == "software":
+        settings["codec"] = Codec(2**-10, codec=source.choice(("paper", "planes")))
+    algorithm = source.choice(("ring", "hierarchical", "worker_aggregator"))
+    name = source.choice(("allreduce", "reduce", "bcast", "allgather", "reduce_scatter"))
+
+    def run(t: Transport) -> Any:
+        values = np.linspace(-1, 1, 3 * count, dtype=np.float32)
+        part, whole = values[:count].copy(), np.empty(3 * count, np.float32)
+        match name:
+            case "allreduce":
+                return allreduce_comp(t, values, whole, algorithm=algorithm, **settings)
+            case "reduce":
+                return reduce_comp(t, values, whole if t.rank == root else None, root=root, **settings)
+            case "bcast":
+                return bcast_comp(t, values, root=root, **settings)
+            case "allgather":
+                return allgather_comp(t, part, whole, **settings)
+            case _:
+                return reduce_scatter_comp(t, values, part, **settings)
+
+    return run
+
+
+def service(source: random.Random) -> Callable[[Transport], Any]:
+    """A parameter server with three members that all serve and work; what each rank does."""
+    steps, codec = source.choice((1, 2)), source.choice((None, Codec(2**-10, codec="planes")))
+
+    def run(t: Transport) -> Any:
+        values = {key: np.zeros(40, np.float32) for key in "abc"}
+        with ParameterServer(t, values, codec=codec) as group:
+            for _ in range(steps):
+                group.worker.push(values)
+                group.worker.pull()
+
+    return run
+
+
+def with_liar(source: random.Random, run: Callable[[Transport], Any]) -> bool:
+    """Whether rank 0 or 2 refused what rank 1 sent; all have ended."""
+    ranks, found = loopback(3, timeout=0.5), {}
+    liar, draw = ranks[1], random.Random(source.getrandbits(64))
+    send, exchange, lies = liar.isend, liar.exchange, source.random() < 0.5
+
+    def spoil_bytes(peer: int, buffer: Any, *, tagged: bool = False) -> Any:
+        return send(peer, spoilt(draw, bytes(buffer)), tagged=tagged)
+
+    def spoil_value(value: Any) -> list[Any]:
+        return exchange(replaced(draw, value) if draw.random() < 0.5 else value)
+
+    if lies:
+        liar.exchange = spoil_value  # type: ignore[method-assign]
+    else:
+        liar.isend = spoil_bytes  # type: ignore[method-assign]
+
+    def rank(t: Transport) -> None:
+        found[t.rank] = None
+        try:
+            with t:
+                run(t)
+        except Exception as error:
+            found[t.rank] = error
+
+    threads = [threading.Thread(target=rank, args=(t,), daemon=True) for t in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a rank hangs"
+
+    errors = [found[rank] for rank in (0, 2) if found[rank] is not None]
+    for error in errors:
+        if not isinstance(error, (TransportError, MismatchError, ValueError)) or "\n" in str(error):
+            raise error
+    return bool(errors)
+
+
 class Cases:
     """One function for each target: draw an input, read it; whether it was refused."""
 
@@ -168,6 +260,14 @@ class Cases:
             return refused(lambda: exchanged(ranks, 5, valid), MismatchError)
         return refused(lambda: agree(ranks, own, 3, None), MismatchError)
 
+    def member(self, source: random.Random) -> bool:
+        self.input = source.getstate()[1][:2]
+        return with_liar(source, collective(source))
+
+    def server(self, source: random.Random) -> bool:
+        self.input = source.getstate()[1][:2]
+        return with_liar(source, service(source))
+
     def checkpoint(self, source: random.Random) -> bool:
         if source.random() < 0.5:
             self.input = replaced(source, self.awp.state_dict())
@@ -192,7 +292,7 @@ def _pcapng(frames: list[bytes]) -> bytes:
     return head + b"".join(block(6, start + frame) for start, frame in zip(heads, frames, strict=True))
 
 
-PYTHON = ("message", "npy", "capture", "line", "agreement", "checkpoint")
+PYTHON = ("message", "npy", "capture", "line", "agreement", "member", "server", "checkpoint")
 SANITIZERS = {"streams": "address,undefined", "threads": "thread"}
 
 

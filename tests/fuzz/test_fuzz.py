@@ -26,6 +26,18 @@ def test_readers_refuse_what_is_spoilt() -> None:
     assert done.stdout.endswith("no finding\n")
 
 
+def test_members_and_servers_end() -> None:
+    done = fuzz("member", "server", "--seconds", "0.1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_a_liar_all_is_taken() -> None:
+    """So what is refused is refused for what the liar sent."""
+    honest = "fuzz.spoilt = fuzz.replaced = lambda source, value: value"
+    done = fuzz("member", "--seconds", "0.1", before=honest)
+    assert done.stderr.startswith("member: 200 inputs taken, 0 refused; there must be both")
+
+
 def test_the_codec_has_all_its_sources() -> None:
     """Those with which its tests build the same program under sanitizers."""
     tests = run_path(str(COMMAND.parents[1] / "codec" / "test_native_programs.py"))

@@ -41,16 +41,21 @@ def equivalent(rtlil: str, change: str, top: str) -> bool:
     if yosys(read, "write_rtlil") == yosys(read, change, "write_rtlil"):
         return True  # a constant, fixed at its own value
     module = re.findall(r"-module (\S+)", change)[0]
-    return any(_proved(rtlil, change, name) for name in dict.fromkeys((module, top)))
+    tries = dict.fromkeys([(module, ""), (top, _BITS), (top, "")])
+    return any(_proved(rtlil, change, name, passes) for name, passes in tries)
 
 
-def _proved(rtlil: str, change: str, top: str) -> bool:
+_BITS = "simplemap; opt_clean -purge; setundef -undriven -zero;"
+"""Without the single bits that nothing reads, at which the two may differ."""
+
+
+def _proved(rtlil: str, change: str, top: str, passes: str) -> bool:
     read = f"read_rtlil <<rtlil\n{rtlil}\nrtlil"
-    flat = f"hierarchy -check -top {top}; flatten; rename {top}"
+    flat = f"hierarchy -check -top {top}; flatten; {passes} rename {top}"
     answer = yosys(
         read, f"{flat} gold", "design -stash gold", read, change, f"{flat} gate",
         "design -copy-from gold gold", "equiv_make gold gate miter", "hierarchy -top miter",
-        "opt_clean; async2sync; equiv_induct -undef; equiv_status",
+        "opt_clean; async2sync; equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status",
         options="-QT", limit_s=LIMIT_S,
     )  # fmt: skip
     return "Equivalence successfully proven!" in answer

@@ -9,7 +9,38 @@ from __future__ import annotations
 
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
+_ORDER = "the sweep visits each slot once, in another order"
+_EVEN = "`room` compares the level with an even number"
+_FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
+
 REASONS: dict[str, dict[str, str]] = {
+    "event_counters-5ad468accbe9": {
+        "cnot0 $73.Y[2]": _ORDER,
+        "cnot1 $auto$ff.cc:337:slice$56.Q[3]": _ORDER,
+    },
+    "queue-deda4069b4d5": {"inv $31.A[0]": _EVEN},
+    "header_parser-491dda04bc52": {
+        "cnot0 $auto$ff.cc:337:slice$75.Q[26]": "no cell reads bits 0 to 111 of `head`, the MAC addresses",
+    },
+    "raw_ring-40f9ed5c417e": dict.fromkeys(
+        ("const1 $auto$ff.cc:337:slice$8.D[0]", "const0 $9.A[3]", "inv $8.Y[2]"),
+        "`room` compares the level with 48, so the lower four bits of it do not matter",
+    ),
+    "receive_decision-60b10104c6cf": {
+        "inv $123.Q[165]": "a bit of the source port, which the decision carries and nothing reads",
+    },
+    "plane_buffer-44ad2b43e959": {
+        "cnot0 $136.A[3]": "the code is compared with 14, and differs from it anyway where bit 1 is 0",
+    },
+    "burst_buffer-ffb00353bcc6": {
+        "cnot0 $auto$pmuxtree.cc:65:recursive_mux_generator$333.A[38]": _FARTHEST,
+    },
+    "counters-b868d21db9d7": {
+        "cnot1 $303.A[4]": "the count comes from 32 to 0 in 32 steps, too, in another order",
+    },
+    "frame_guard-77a20d30b6ad": {
+        "cnot0 register.o__payload[223]": "where `tkeep[1]` is 0, byte 27 is not there",
+    },
     "checksum-25b19d33f4fa": {
         "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
         "const1 $50.Y[0]": _COUNTS,
@@ -22,7 +53,7 @@ REASONS: dict[str, dict[str, str]] = {
         "const1 $auto$ff.cc:337:slice$36.Q[0]": "a beat has a byte 0, and only parts with a byte leave",
     },
     "flow_table-5dd8f0079b4f": {
-        "cnot0 $auto$ff.cc:337:slice$23.Q[6]": "the sweep visits each slot once, in another order",
+        "cnot0 $auto$ff.cc:337:slice$23.Q[6]": _ORDER,
     },
     "alignment_unit-9703fc045455": {
         "const1 $206.Y[0]": "`data` must be zero while `valid` is low, so what moves besides is zero",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -59,6 +60,24 @@ def test_a_refusal(arguments: tuple[str, ...], error: str) -> None:
     done = run(str(COMMAND), *arguments)
     assert done.returncode == 2
     assert error in done.stderr
+
+
+def test_mutants_of_software() -> None:
+    """Every mutant is one change, at its line, outside comments and texts."""
+    python = 'def f(x):\n    """1 + 1"""\n    note(x)\n    return x < 3\n'
+    c = "/* 1 + 1 */\nint f(int x)\n{\n    return x < 3; // 2 - 1\n}\n"
+    code = f"from software import *; print([python_mutants({python!r}), c_mutants({c!r})])"
+    of_python, of_c = ast.literal_eval(run(code).stdout)
+    assert sorted(one[:2] for one in of_python) == [(3, "without `note(x)`"), (4, "3 -> 4"), (4, "Lt -> LtE")]
+    assert of_c == [(4, "< -> <=", c.replace("x < 3", "x <= 3")), (4, "3 -> 4", c.replace("x < 3", "x < 4"))]
+
+
+def test_coverage_of_a_file() -> None:
+    points = [("v_line/m", 4), ("v_branch/m", 0), ("v_toggle/m", 7), ("v_toggle/m", 0), ("v_toggle/m", 1)]
+    text = "\n".join(f"C '\x01f\x02m.v\x01page\x02{page}\x01o\x02x' {count}" for page, count in points)
+    assert run(f"from reached import *; print(counts({text!r}))").stdout.strip() == str(
+        {"line": (1, 2), "toggle": (2, 3)}
+    )
 
 
 @pytest.mark.slow

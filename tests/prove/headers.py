@@ -167,7 +167,7 @@ _CHECKS = "frame.header_checks"
 _MORE = (Fault("frame.header_parser", "header_words << 2", "header_words[:4] << 2"),)
 PROOFS = tuple(
     Proof(f"header_parser, {'transmit' if transmit else 'receive'}, {lanes} lanes",
-          partial(header_parser, transmit, lanes), HeaderParser.latency_of(Beat(lanes)) + 3, (
+          partial(header_parser, transmit, lanes), HeaderParser.latency_of(Beat(lanes)) + 2, (
         Fault(_CHECKS, "& 0x3FFF", "& 0x1FFF"),
         *(_MORE if transmit and lanes == 8 else ()),
     ))

@@ -38,7 +38,8 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-MODULES = ("paper_codec", "planes_codec", "joins", "queues", "clocks", "headers", "bus", "frames")
+_MODULES = "paper_codec planes_codec joins packing queues events clocks headers bus frames layout"
+MODULES = tuple(_MODULES.split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60

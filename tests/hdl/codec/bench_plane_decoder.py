@@ -199,6 +199,7 @@ async def planes(dut, write, take):
     for _ in range(40):
         await FallingEdge(dut.aclk)
         assert not dut.groups_valid.value
+    assert dut.stored.value == 0, "beats are stored after the last group"
 
 
 @cocotb.test()

@@ -80,3 +80,15 @@ async def room_returns(dut):
         await tb.step(write=False, read=True)
         assert tb.held, "no room in an empty ring"
     assert DEPTH - len(tb.held) <= RawRing.SLACK + 6
+
+
+@cocotb.test()
+async def room_at_every_level(dut):
+    """At rest, beats may come while the slack and three more are free."""
+    tb = await TB.started(dut)
+    for held in range(DEPTH):
+        for _ in range(3):
+            await tb.step(write=False, read=False)
+        assert tb.read("room") == (held < DEPTH - RawRing.SLACK - 3), held
+        if held < DEPTH - 1:
+            await tb.step(write=True, read=False)

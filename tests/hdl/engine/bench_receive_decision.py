@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 
 import cocotb
 from chosen_beat import BEAT
-from engine_bench import BEAT_BYTES, Stimulus, beats, bits
+from engine_bench import ANY_LENGTH, BEAT_BYTES, Stimulus, beats, bits
 from engine_traffic import cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -159,3 +160,18 @@ async def random_frames(dut, gap):
     random.shuffle(stimuli)
     assert beats(len(max(stimuli, key=lambda stimulus: stimulus.beats).frame)) > MOST_BEATS
     await tb.run(stimuli, gap)
+
+
+@cocotb.test()
+async def lengths(dut):
+    """Limits of any one bit and 64, payloads of as many bytes and more; frames that outgrow their shim."""
+    tb = await TB.started(dut)
+    stimuli = []
+    for bit in (2, 3, 4, 5, *range(7, 14)):
+        limit = 64 + (1 << bit)
+        config = replace(ANY_LENGTH, max_payload=limit)
+        stimuli += [Stimulus(sent(tcp(bytes(size))), config=config) for size in (limit, limit + 4)]
+    shim = sent(udp(bytes(400)))[42 : 42 + SHIM_BYTES]
+    stimuli += [Stimulus(udp(shim + bytes(1 << bit))) for bit in range(6, 16)]
+    await tb.run(stimuli, 0.0)
+    assert tb.verdicts == {Verdict.RESTORED, Verdict.MALFORMED, Verdict.BAD_SHIM}

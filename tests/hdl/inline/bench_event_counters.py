@@ -34,9 +34,12 @@ class TB(TestBench):
     async def check(self) -> None:
         await ClockCycles(self.dut.aclk, SLOTS + 1)
         for slot in range(SLOTS):
-            self.dut.slot.value = slot
-            await ClockCycles(self.dut.aclk, SLOTS + 2)
-            assert int(self.dut.value.value) == self.model[slot], slot
+            assert await self.read(slot) == self.model[slot], slot
+
+    async def read(self, slot: int) -> int:
+        self.dut.slot.value = slot
+        await ClockCycles(self.dut.aclk, SLOTS + 2)
+        return int(self.dut.value.value)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -73,3 +76,15 @@ async def pairs(dut):
     tb.dut.slot.value = 0
     await ClockCycles(dut.aclk, SLOTS + 2)
     assert int(dut.value.value) == tb.model[0]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def many(dut):
+    """All at once and as close as they may be, until a carry reaches the thirteenth bit."""
+    tb = await TB.started(dut)
+    tb.model = [await tb.read(slot) for slot in range(SLOTS)]
+    for _ in range(4100):
+        await tb.pulse((1 << SLOTS) - 1)
+        await ClockCycles(dut.aclk, CLOSEST - 1)
+    assert min(tb.model) > 4096
+    await tb.check()
