@@ -215,14 +215,21 @@ def test_arguments(codec: Codec) -> None:
         codec.decompress(stream, 9, EVERY[:9])
     with pytest.raises(TypeError, match=f"^accumulator {kinds} int16$"):
         codec.decompress_add(stream, np.zeros(9, np.int16))
-    with pytest.raises(TypeError, match=f"^values {kinds} >f2$"):
+    with pytest.raises(TypeError, match=rf"^values {kinds} >f2 \(the byte order: pass x\.astype\('f2'\)\)$"):
         codec.compress(np.zeros(9, ">f2"))
+    with pytest.raises(TypeError, match=rf"^values {kinds} \|V2 \(bfloat16 of a \.npy file\? pass x\.view"):
+        codec.compress(EVERY[:9].view("V2"))
+    with pytest.raises(TypeError, match=f"^values {kinds} {patterns}"):
+        codec.compress(EVERY, dtype=np.uint16)
+    assert codec.compress(EVERY.view(np.float16), dtype=np.float16) == codec.compress(EVERY.view(np.float16))
     with pytest.raises(
         ValueError, match=r"^dtype must be None or 'bfloat16' \(of a uint16 array\), not 'half'$"
     ):
         codec.compress(EVERY, dtype="half")
     with pytest.raises(TypeError, match=r"^dtype must be float32, float16 or bfloat16, not float64$"):
         codec.decompress(stream, 9, dtype=np.float64)
+    with pytest.raises(TypeError, match=r"^dtype must be float32, float16 or bfloat16, not 'bf16'$"):
+        codec.decompress(stream, 9, dtype="bf16")
     x = np.zeros(16, np.float32)
     with pytest.raises(ValueError, match=r"^out must be as large as the values, and the same or elsewhere$"):
         codec.lossy(x[:8], x.view(np.uint16)[:8], dtype=BFLOAT16)
