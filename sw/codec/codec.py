@@ -426,16 +426,23 @@ class Codec:
         return out
 
     def feed_back(
-        self, x: Any, residual: Floats, out: Floats | None = None, *, scale: int = 0, decay: float = 1.0
+        self,
+        x: Any,
+        residual: Floats,
+        out: Floats | None = None,
+        *,
+        scale: int = 0,
+        decay: float = 1.0,
+        dtype: Any = None,
     ) -> Floats:
         """Return `lossy` of ``x + decay * residual`` in float32, and make the residual what that loses.
 
         Error feedback in one pass over memory; the bits are those of the separate steps. ``x`` has any of the
         types. ``residual`` is a C-contiguous, writable float32 array of its size, of finite values, elsewhere
-        in memory; zero is what infinities and NaNs leave. ``out``, float32, may be ``x``. The residual is
-        unspecified after an ``OverflowError``.
+        in memory; zero is what infinities and NaNs leave. ``out`` may be ``x``; it is float32, since rounding
+        to 16 bits would lose what no residual has. The residual is unspecified after an ``OverflowError``.
         """
-        values = _values(x)
+        values = _values(x, dtype)
         _destination(residual, values.size, None, "residual")
         if out is None:
             out = np.empty(values.shape, _FLOAT32)

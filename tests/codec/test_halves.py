@@ -100,6 +100,22 @@ def test_every_method(codec: Codec, dtype: str, scale: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_error_feedback(codec: Codec, dtype: str) -> None:
+    """Of values of 16 bits too, what is kept and what is left are float32."""
+    x, told = some_values(dtype, 3000), {"dtype": BFLOAT16} if dtype == BFLOAT16 else {}
+    left = np.random.default_rng(5).standard_normal((2, x.size)).astype(np.float32) * np.float32(1e-3)
+    left[1] = left[0]
+    kept = codec.feed_back(x, left[0], scale=2, decay=0.5, **told)
+    wanted = codec.feed_back(widened(x), left[1], scale=2, decay=0.5)
+    assert (kept.dtype, kept.tobytes()) == (np.float32, wanted.tobytes())
+    assert left[0].tobytes() == left[1].tobytes()
+    scaled = codec.scaled(2, told.get("dtype"))
+    assert scaled.feed_back(x, left[0], decay=0.5).tobytes() == codec.feed_back(
+        widened(x), left[1], scale=2, decay=0.5
+    ).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
 @pytest.mark.parametrize("scale", [0, 3])
 def test_exact_sums(codec: Codec, dtype: str, scale: int) -> None:
     """On the lattice too, values of 16 bits are summed as their float32 values."""
