@@ -110,9 +110,10 @@ def test_error_feedback(codec: Codec, dtype: str) -> None:
     assert (kept.dtype, kept.tobytes()) == (np.float32, wanted.tobytes())
     assert left[0].tobytes() == left[1].tobytes()
     scaled = codec.scaled(2, told.get("dtype"))
-    assert scaled.feed_back(x, left[0], decay=0.5).tobytes() == codec.feed_back(
-        widened(x), left[1], scale=2, decay=0.5
-    ).tobytes()
+    assert (
+        scaled.feed_back(x, left[0], decay=0.5).tobytes()
+        == codec.feed_back(widened(x), left[1], scale=2, decay=0.5).tobytes()
+    )
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
