@@ -9,7 +9,7 @@ offset bytes field
 0      4     magic ``INCM``
 4      1     version, 1 or 2
 5      1     kind of the payload: 0 fp32 values as they are, 1 a stream of the paper's codec, 2 bfloat16,
-             3 a stream of the planes codec
+             3 a stream of the planes codec, 4 float16
 6      3     E0, T, B of the stream, or E0 and two zeros for planes; zero for other kinds
 9      1     number of dimensions, 0..32
 10     2     scale exponent, signed: the payload holds the values times ``2**scale``
@@ -75,11 +75,16 @@ class Kind(IntEnum):
     """The upper halves of fp32 values, rounded to nearest even."""
     PLANES = 3
     """A stream of the planes codec."""
+    FLOAT16 = 4
+    """The nearest float16 values; beyond 65504 infinite."""
 
 
 STREAMS = {Kind.INCEPTIONN: wire.CODECS["paper"], Kind.PLANES: wire.CODECS["planes"]}
 """The codec of each kind of stream."""
 _KINDS = {spec.name: kind for kind, spec in STREAMS.items()}
+_PLAIN = {"float32": Kind.RAW, "bfloat16": Kind.BFLOAT16, "float16": Kind.FLOAT16}
+"""The kind of payload that holds values of a type exactly."""
+_STORED = {Kind.RAW: "<f4", Kind.BFLOAT16: "<u2", Kind.FLOAT16: "<f2"}
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,8 @@ def pack(
     :func:`~inceptionn.codec.scale_exponent`, ``"tensor"`` does so in each of ``sections``, the lengths of the
     array's tensors in C order, and None does not scale. ``kind`` is the kind of the payload. By default it is
     ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
-    ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream. For bfloat16 values
-    ``BFLOAT16``, which is exact, takes the place of ``RAW``.
+    ``INCEPTIONN`` or ``PLANES``. Passing one of these two always makes a stream. For bfloat16 and float16
+    values ``BFLOAT16`` and ``FLOAT16``, which are exact, take the place of ``RAW``.
 
     Errors are those of ``Codec.compress``, for another ``dtype`` too, and ``TypeError`` or ``ValueError`` for
     sections that are not 4096 whole numbers at most, of the sum of the values.
@@ -148,7 +153,7 @@ def pack(
         raise ValueError(f"values must have {MAX_DIMENSIONS} dimensions at most, not {len(shape)}")
     lengths = check_sections(scale, sections, values.size)
     name = "bfloat16" if values.dtype == np.uint16 else values.dtype.name
-    plain = Kind.BFLOAT16 if name == "bfloat16" else Kind.RAW
+    plain = _PLAIN.get(name, Kind.RAW)
     number = TYPES.index(name) if name in TYPES else 0  # others are refused below
     optional = kind is None
     if kind is None:
@@ -161,15 +166,19 @@ def pack(
     if kind in STREAMS:
         assert codec is not None
         message, size = _with_stream(values, codec, scale, lengths, dtype, number)
-        if not optional or size < values.size * (2 if plain == Kind.BFLOAT16 else 4):
+        if not optional or size < values.size * np.dtype(_STORED[plain]).itemsize:
             return message
         kind = plain
-    into = "bfloat16" if kind == Kind.BFLOAT16 else None
-    payload = converted(values, into, patterns=dtype == "bfloat16").reshape(-1)
+    payload = converted(values, _type_of(kind), patterns=dtype == "bfloat16").reshape(-1)
     front = _front(shape, number)
     message = _memory(HEADER.size + len(front) + payload.nbytes)
     message[HEADER.size + len(front) :] = payload.view(np.uint8).data
     return _sealed(message, (kind, 0, 0, 0, len(shape), 0, 0, values.size, payload.nbytes, 0), front)
+
+
+def _type_of(kind: int) -> str:
+    """Return the type of the values that a kind of payload holds: float32 for streams."""
+    return next((name for name, plain in _PLAIN.items() if plain == kind), TYPES[0])
 
 
 def _with_stream(
@@ -253,7 +262,7 @@ def parse(buffer: Any) -> Header:
         raise _malformed(5, f"the payload is of unknown kind {kind}")
     if dimensions > MAX_DIMENSIONS:
         raise _malformed(9, f"it has {dimensions} dimensions, {MAX_DIMENSIONS} at most")
-    sections, name = _extension(view, kind) if version > 1 else (0, TYPES[2 * (kind == Kind.BFLOAT16)])
+    sections, name = _extension(view, kind) if version > 1 else (0, _type_of(kind))
     at = HEADER.size + EXTENSION.size * (version > 1)
     table = at + 8 * dimensions
     start = table + struct.calcsize(_sections(sections)) + 8 * entries
@@ -277,7 +286,7 @@ def parse(buffer: Any) -> Header:
         raise _malformed(10, f"the scale exponent is {scale}, beyond {MAX_SCALE}")
     if bool(blocks) != bool(entries) or (blocks and entries != -(-count // (blocks * wire.STREAM_LANES))):
         raise _malformed(12, f"{entries} index entries, one for {blocks} blocks, do not fit {count} values")
-    if kind not in STREAMS and size != count * (4 if kind == Kind.RAW else 2):
+    if kind not in STREAMS and size != count * np.dtype(_STORED[Kind(kind)]).itemsize:
         raise _malformed(24, f"{size} bytes of payload do not hold {count} values")
     scaling = Scaling((scale,)) if not sections else _scaling_of(view, table, sections, scale, count)
     offsets = bytes(view[start - 8 * entries : start])
@@ -332,7 +341,7 @@ def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:
             header.scaling.divide(values)
             values = values if dtype is None else converted(values, dtype)
     else:
-        stored = np.frombuffer(header.payload, "<f4" if header.kind == Kind.RAW else "<u2")
+        stored = np.frombuffer(header.payload, _STORED[header.kind])
         values = converted(stored, dtype, patterns=True)
     return values.reshape(header.shape)
 

@@ -13,6 +13,7 @@ from .codec import (
     force_path,
     largest_magnitude,
     operation_paths,
+    remedy,
     scale_exponent,
 )
 from .paths import AUTOMATIC, NUMPY, Paths
@@ -32,5 +33,6 @@ __all__ = [
     "force_path",
     "largest_magnitude",
     "operation_paths",
+    "remedy",
     "scale_exponent",
 ]

@@ -97,20 +97,28 @@ def _default_threads() -> int:
     return min(usable_processors(), 4)
 
 
+def remedy(found: np.dtype[Any]) -> str:
+    """Return what to do about an array of a type that is not taken, where that is not plain."""
+    if found == _UINT16:
+        return " (bfloat16 patterns? pass dtype='bfloat16')"
+    if found == "V2":
+        return " (bfloat16 of a .npy file? pass x.view('u2') and dtype='bfloat16')"
+    return "" if found.isnative else f" (the byte order: pass x.astype('{found.str[1:]}'))"
+
+
 def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
     """Return float32 and float16 arrays as they are, bfloat16 ones as uint16. ``TypeError`` for another type.
 
-    ``dtype`` "bfloat16" takes uint16 as bfloat16 patterns.
+    ``dtype`` "bfloat16" takes uint16 as bfloat16 patterns; it may be the array's own type.
     """
-    if dtype not in (None, "bfloat16"):
-        raise ValueError(f"dtype must be None or 'bfloat16' (of a uint16 array), not {dtype!r}")
     found = x.dtype
-    if found in (_FLOAT32, _FLOAT16) or (found == _UINT16 and dtype is not None):
+    if dtype not in (None, "bfloat16") and dtype != found:
+        raise ValueError(f"dtype must be None or 'bfloat16' (of a uint16 array), not {dtype!r}")
+    if found in (_FLOAT32, _FLOAT16) or (found == _UINT16 and dtype == "bfloat16"):
         return x
     if found.name == "bfloat16" and found.itemsize == 2:
         return x.view(_UINT16)
-    hint = " (bfloat16 patterns? pass dtype='bfloat16')" if found == _UINT16 else ""
-    raise TypeError(f"{name} must be {_KINDS}, not {found}{hint}")
+    raise TypeError(f"{name} must be {_KINDS}, not {found}{remedy(found)}")
 
 
 def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
@@ -146,7 +154,10 @@ def _empty(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
         return np.empty(shape, _FLOAT32)
     if isinstance(dtype, str) and dtype == "bfloat16":  # the type of ml_dtypes equals its name, too
         return np.empty(shape, _UINT16)
-    found = np.dtype(dtype)
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"dtype must be float32, float16 or bfloat16, not {dtype!r}") from None
     if found not in (_FLOAT32, _FLOAT16) and found.name != "bfloat16":
         raise TypeError(f"dtype must be float32, float16 or bfloat16, not {found}")
     return np.empty(shape, found)
@@ -415,16 +426,23 @@ class Codec:
         return out
 
     def feed_back(
-        self, x: Any, residual: Floats, out: Floats | None = None, *, scale: int = 0, decay: float = 1.0
+        self,
+        x: Any,
+        residual: Floats,
+        out: Floats | None = None,
+        *,
+        scale: int = 0,
+        decay: float = 1.0,
+        dtype: Any = None,
     ) -> Floats:
         """Return `lossy` of ``x + decay * residual`` in float32, and make the residual what that loses.
 
         Error feedback in one pass over memory; the bits are those of the separate steps. ``x`` has any of the
         types. ``residual`` is a C-contiguous, writable float32 array of its size, of finite values, elsewhere
-        in memory; zero is what infinities and NaNs leave. ``out``, float32, may be ``x``. The residual is
-        unspecified after an ``OverflowError``.
+        in memory; zero is what infinities and NaNs leave. ``out`` may be ``x``; it is float32, since rounding
+        to 16 bits would lose what no residual has. The residual is unspecified after an ``OverflowError``.
         """
-        values = _values(x)
+        values = _values(x, dtype)
         _destination(residual, values.size, None, "residual")
         if out is None:
             out = np.empty(values.shape, _FLOAT32)

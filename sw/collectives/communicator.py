@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
@@ -34,6 +35,8 @@ P = ParamSpec("P")
 
 _TREES = ("legs", "upper")
 _GROUPS = (*_TREES, "algorithm", "group_size")
+_DESCRIBED = (*FLOATS, "uint16")
+"""Types of arrays in messages; uint16 are bfloat16 patterns."""
 _MOST_DIMENSIONS = 32
 _MOST_VALUES = 1 << 48
 """Limit on the values of an array that another rank describes: more than any host has."""
@@ -77,7 +80,7 @@ def _is_description(value: Any) -> bool:
     match value:
         case None:
             return True
-        case [str(kind), list(shape)] if kind in FLOATS and len(shape) <= _MOST_DIMENSIONS:
+        case [str(kind), list(shape)] if kind in _DESCRIBED and len(shape) <= _MOST_DIMENSIONS:
             if all(is_whole(length, range(_MOST_VALUES)) for length in shape):
                 return math.prod(max(1, length) for length in shape) < _MOST_VALUES
     return False
@@ -187,6 +190,8 @@ class CompressedCommunicator:
         if described is None:
             return self._by_mpi("bcast", (obj,), root=root)
         kind, shape = described
+        if kind == "bfloat16":
+            import_module("ml_dtypes")  # names the type to NumPy
         result = np.array(obj) if self.rank == root else np.empty(shape, kind)
         bcast_comp(self.transport, result, root, **self._settings(_GROUPS))
         return result
@@ -242,11 +247,16 @@ class CompressedCommunicator:
             rest["op"] = mpi_of(self.comm).SUM if op is SUM else op
         return getattr(self.comm, method)(*arguments, **rest)
 
+    def _description(self, value: Any) -> tuple[str, tuple[int, ...]] | None:
+        """Return an array's type and shape; None for what the collectives do not take."""
+        floats = is_float_array(value, self.settings.get("dtype"))
+        return (value.dtype.name, value.shape) if floats else None
+
     def _descriptions(self, value: Any) -> list[Any]:
         """Return every rank's type and shape; None if the value is not a float array, and with path "off"."""
         if self.settings.get("path") == "off" and not isinstance(self.comm, Transport):
             return [None] * self.size
-        mine = (value.dtype.name, value.shape) if is_float_array(value) else None
+        mine = self._description(value)
         found: list[Any] = []
 
         def exchange(transport: Transport) -> None:
@@ -264,8 +274,8 @@ class CompressedCommunicator:
         def describe(transport: Transport) -> None:
             mine, error = None, None
             try:
-                if self.rank == check_root(root, self.size) and is_float_array(value):
-                    mine = value.dtype.name, value.shape
+                if self.rank == check_root(root, self.size):
+                    mine = self._description(value)
             except (TypeError, ValueError) as problem:
                 error = problem
             terms = {"collective": "broadcast", "root": root_term(root)}

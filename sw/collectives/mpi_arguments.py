@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codec import remedy
 from .settings import Op
 from .values.buffers import CONVERTED, is_in_place
 
@@ -54,9 +55,12 @@ def is_whole_float_array(buffer: Any, dtype: str | None = None) -> bool:
 
 
 def _is_type_of(datatype: Any, array: np.ndarray[Any, Any]) -> bool:
-    """Tell whether an MPI datatype (or its name) is that of an array's elements."""
+    """Tell whether an MPI datatype (or its name) is that of an array's elements.
+
+    MPI has no bfloat16, so its arrays come as integers of 16 bits.
+    """
     code = datatype if isinstance(datatype, str) else getattr(datatype, "typechar", "")
-    return bool(code == array.dtype.char)
+    return code == array.dtype.char or (array.dtype.name == "bfloat16" and code in ("h", "H"))
 
 
 class SaidOnce:
@@ -82,11 +86,12 @@ class SaidOnce:
         if told in self._said or self._silent:
             return
         self._said.add(told)
+        hint = remedy(np.dtype(kind)) if kind == "uint16" else ""
         level, frame = 1, sys._getframe()
         while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
             level, frame = level + 1, frame.f_back
         warnings.warn(
-            f"{method} of {kind}{operation} goes to MPI as it is; compressed are Allreduce, Reduce, "
+            f"{method} of {kind}{operation} goes to MPI as it is{hint}; compressed are Allreduce, Reduce, "
             f"Reduce_scatter_block, Allgather and Bcast of whole arrays of float32, {', '.join(CONVERTED)}, "
             "with SUM or MEAN",
             stacklevel=level,

@@ -227,7 +227,7 @@ def _stream_classes(header: Header) -> NDArray[np.int64]:
 
 
 def _kind(header: Header) -> str:
-    """Return the payload's codec, or raw or bfloat16."""
+    """Return the payload's codec, or raw, bfloat16 or float16."""
     return header.codec.codec if header.kind in STREAMS else header.kind.name.lower()
 
 
@@ -253,7 +253,8 @@ def _print_header(console: Console, header: Header) -> None:
         console.print(f"{name}: {numbers}; scale {several if header.scale is None else f'2**{header.scale}'}")
     size = len(header.payload)
     if size:
-        console.print(f"payload: {size} bytes, 1:{header.count * wire.LANE_BYTES / size:.2f}")
+        item = wire.LANE_BYTES if header.dtype == "float32" else 2
+        console.print(f"payload: {size} bytes, 1:{header.count * item / size:.2f}")
     if header.index is not None:
         entries = len(header.index.offsets) // 8
         console.print(f"index: {entries} entries, one for every {header.index.blocks} blocks")

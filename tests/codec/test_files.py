@@ -126,7 +126,10 @@ def test_bfloat16_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.endswith("15000 values of shape (30, 500), bfloat16\n")
     assert np.load(tmp_path / "b.decoded.npy").dtype == "V2"
     assert cli.main(["inspect", str(tmp_path / "b.npy.inc")]) == 0
-    assert capsys.readouterr().out.startswith("message, planes, 15000 values of shape (30, 500), bfloat16\n")
+    said = capsys.readouterr().out
+    assert said.startswith("message, planes, 15000 values of shape (30, 500), bfloat16\n")
+    payload = len(message.parse(packed).payload)
+    assert f"payload: {payload} bytes, 1:{30000 / payload:.2f}\n" in said  # over bytes of bfloat16
     np.save(tmp_path / "u.npy", halves)
     assert cli.main(["encode", str(tmp_path / "u.npy")]) == 2
     assert (

@@ -100,6 +100,23 @@ def test_every_method(codec: Codec, dtype: str, scale: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_error_feedback(codec: Codec, dtype: str) -> None:
+    """Of values of 16 bits too, what is kept and what is left are float32."""
+    x, told = some_values(dtype, 3000), {"dtype": BFLOAT16} if dtype == BFLOAT16 else {}
+    left = np.random.default_rng(5).standard_normal((2, x.size)).astype(np.float32) * np.float32(1e-3)
+    left[1] = left[0]
+    kept = codec.feed_back(x, left[0], scale=2, decay=0.5, **told)
+    wanted = codec.feed_back(widened(x), left[1], scale=2, decay=0.5)
+    assert (kept.dtype, kept.tobytes()) == (np.float32, wanted.tobytes())
+    assert left[0].tobytes() == left[1].tobytes()
+    scaled = codec.scaled(2, told.get("dtype"))
+    assert (
+        scaled.feed_back(x, left[0], decay=0.5).tobytes()
+        == codec.feed_back(widened(x), left[1], scale=2, decay=0.5).tobytes()
+    )
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
 @pytest.mark.parametrize("scale", [0, 3])
 def test_exact_sums(codec: Codec, dtype: str, scale: int) -> None:
     """On the lattice too, values of 16 bits are summed as their float32 values."""
@@ -215,14 +232,21 @@ def test_arguments(codec: Codec) -> None:
         codec.decompress(stream, 9, EVERY[:9])
     with pytest.raises(TypeError, match=f"^accumulator {kinds} int16$"):
         codec.decompress_add(stream, np.zeros(9, np.int16))
-    with pytest.raises(TypeError, match=f"^values {kinds} >f2$"):
+    with pytest.raises(TypeError, match=rf"^values {kinds} >f2 \(the byte order: pass x\.astype\('f2'\)\)$"):
         codec.compress(np.zeros(9, ">f2"))
+    with pytest.raises(TypeError, match=rf"^values {kinds} \|V2 \(bfloat16 of a \.npy file\? pass x\.view"):
+        codec.compress(EVERY[:9].view("V2"))
+    with pytest.raises(TypeError, match=f"^values {kinds} {patterns}"):
+        codec.compress(EVERY, dtype=np.uint16)
+    assert codec.compress(EVERY.view(np.float16), dtype=np.float16) == codec.compress(EVERY.view(np.float16))
     with pytest.raises(
         ValueError, match=r"^dtype must be None or 'bfloat16' \(of a uint16 array\), not 'half'$"
     ):
         codec.compress(EVERY, dtype="half")
     with pytest.raises(TypeError, match=r"^dtype must be float32, float16 or bfloat16, not float64$"):
         codec.decompress(stream, 9, dtype=np.float64)
+    with pytest.raises(TypeError, match=r"^dtype must be float32, float16 or bfloat16, not 'bf16'$"):
+        codec.decompress(stream, 9, dtype="bf16")
     x = np.zeros(16, np.float32)
     with pytest.raises(ValueError, match=r"^out must be as large as the values, and the same or elsewhere$"):
         codec.lossy(x[:8], x.view(np.uint16)[:8], dtype=BFLOAT16)

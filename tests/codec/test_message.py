@@ -133,7 +133,7 @@ def test_damage() -> None:
     [
         ({"version": ("B", 4, 3)}, "byte 4: the version is 3, not 1 or 2"),
         ({"version": ("B", 4, 2)}, "bytes, not"),
-        ({"kind": ("B", 5, 4)}, "byte 5: the payload is of unknown kind 4"),
+        ({"kind": ("B", 5, 5)}, "byte 5: the payload is of unknown kind 5"),
         ({"kind": ("B", 5, 3)}, "byte 6: the codec's parameters are not valid: PlanesParameters(e0=117)"),
         ({"kind": ("B", 5, 0)}, "byte 6: a payload of kind RAW has neither codec, scale nor index"),
         ({"e0": ("B", 6, 0)}, "byte 6: the codec's parameters are not valid"),
@@ -180,7 +180,7 @@ def test_values_of_16_bits(dtype: str, settings: Codec | None, scale: str | None
     if settings is not None:
         assert parse(packed).payload == parse(pack(wide, settings, scale)).payload
     assert parse(packed).dtype == dtype
-    plain = Kind.BFLOAT16 if told else Kind.RAW
+    plain = Kind.BFLOAT16 if told else Kind.FLOAT16
     assert parse(packed).kind == (plain if settings is None else _STREAM[settings.codec])
     assert unpack(packed).tobytes() == unpack(pack(wide, settings, scale)).tobytes()
     back = unpack(packed, dtype)
@@ -197,11 +197,18 @@ def test_incompressible_bfloat16_is_stored_exactly() -> None:
     assert (unpack(packed, "bfloat16") == halves).all()
 
 
-def test_float16_is_stored_in_the_shorter_form() -> None:
-    values = (np.random.default_rng(1).normal(0, 8, 10_000)).astype(np.float16)
+@pytest.mark.parametrize("deviation", [8, 1000])
+def test_incompressible_float16_is_stored_exactly(deviation: int) -> None:
+    values = np.random.default_rng(1).normal(0, deviation, 10_000).astype(np.float16)
+    values[:3] = np.nan, -np.inf, 2**-24
     packed = pack(values, Codec(codec="planes"))
-    assert parse(packed).kind == Kind.PLANES
-    assert len(packed) < 4 * values.size
+    assert parse(packed).kind == Kind.FLOAT16
+    assert len(packed) == values.nbytes + 40 + 8 + 8
+    assert unpack(packed, np.float16).tobytes() == values.tobytes()
+    assert np.array_equal(unpack(packed), values.astype(np.float32), equal_nan=True)
+    assert unpack(packed, "bfloat16").tobytes() == converted(values, "bfloat16").tobytes()
+    wide = pack(values.astype(np.float32) * 1e4, None, kind=Kind.FLOAT16)  # nearest values
+    assert np.isinf(unpack(wide)).sum() > 100
 
 
 SECTIONS = [300, 0, 1700, 3]

@@ -90,6 +90,19 @@ def communicator() -> None:
     same_everywhere(sums)
     near = converted(sums, patterns=True) - total
     assert 0 < np.abs(near).max() <= bound + 2 * size * 2**-8 * np.abs(x).max()
+    assert np.array_equal(patterns.allreduce(halves), sums)  # not as integers
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return
+    own, again = halves.view(bfloat16), sums.view(bfloat16)
+    sums[:] = 0
+    c = CompressedCommunicator(comm, codec=Codec(2**-8))
+    c.Allreduce([own, MPI.UINT16_T], [again, MPI.UINT16_T])  # MPI has no bfloat16
+    assert np.array_equal(patterns.allreduce(halves), sums)
+    given = c.bcast(own if rank == 1 else None, root=1)
+    assert (given.dtype, given.shape) == (own.dtype, own.shape)
+    same_everywhere(given.view(np.uint16))
 
 
 def every_collective() -> None:

@@ -200,7 +200,8 @@ def test_types_that_are_refused(threads: Group, collective: Any, kind: str) -> N
 
     for result in threads(2, run):
         assert isinstance(result, TypeError)
-        assert str(result).endswith(f"must be float32, float16, bfloat16 or float64, not {np.dtype(kind)}")
+        assert f"must be float32, float16, bfloat16 or float64, not {np.dtype(kind)}" in str(result)
+        assert ("pass dtype='bfloat16'" in str(result)) == (kind == "u2")
 
 
 X = np.ones(12, np.float32)

@@ -10,6 +10,7 @@ import pytest
 
 Ranks = list[dict[str, Any]]
 SUMMED = ["sum", "mean", "block", "block of lists", "functional", "functional block"]
+HALVES = ["torch.bfloat16", "torch.float16"]
 ERROR = 2 * 2**-10 / 2**3
 """Two compressions at 2**-10; the values, below 2**-4, and their sum below 2**-3 are scaled by 2**3."""
 
@@ -41,9 +42,10 @@ def test_sums_and_means_in_a_compressed_group(ranks: Ranks, group: str) -> None:
         for name in SUMMED:
             assert 0 < rank[group][name] <= ERROR, name
         assert rank[group]["mean, not of the sum"] == 0
-        assert rank[group]["bfloat16"] <= 2 * ERROR
+        for half in HALVES:
+            assert 0 < rank[group][half] <= 2 * ERROR, half
         assert rank[group]["gathered"] == 0
-        assert rank["compressed"] == len([*SUMMED, "bfloat16"])
+        assert rank["compressed"] == len([*SUMMED, *HALVES])
 
 
 def test_all_gather_is_compressed_on_request(ranks: Ranks) -> None:

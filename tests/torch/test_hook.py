@@ -72,9 +72,18 @@ def test_compressed_calls_send_less(ranks: list[dict[str, Any]]) -> None:
     assert 0 < hook["sent"] < STEPS * 37_896 * 4 / 2
 
 
-def test_a_grad_scaler_sees_an_overflow_of_another_rank(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    "buckets", ["float32", "bfloat16", "float16", "bfloat16, wrapped", "float16, wrapped"]
+)
+def test_a_grad_scaler_sees_what_overflowed_at_another_rank(
+    ranks: list[dict[str, Any]], buckets: str
+) -> None:
+    """At its places and nowhere else: the step is left out, the next one is made."""
     for rank in ranks:
-        assert rank["overflowing"] == [[False, 0.5], [True, 0.5]]
+        (lost, changed, scale), second = rank["overflowing"][buckets]
+        assert lost == [[[1, 3], [7, 5]], [], [], [], [], []]
+        assert (changed, scale) == ([False] * 6, 0.5)
+        assert second == [[[]] * 6, [True] * 6, 0.5]
 
 
 @pytest.mark.parametrize("feedback", [False, True])

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import converted
+from ...codec import converted, remedy
 
 HALVES = ("float16", "bfloat16")
 CONVERTED = ("float16", "float64", "bfloat16")
@@ -293,4 +293,5 @@ def _type_name(array: NDArray[Any], dtype: str | None, name: str) -> str:
         return "bfloat16"
     if found in CONVERTED and array.dtype.isnative:
         return found
-    raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {array.dtype}")
+    refused = f"{array.dtype}{remedy(array.dtype)}"
+    raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {refused}")

@@ -21,18 +21,25 @@ AVX2_INLINE __m256i both(const void *low, const void *high)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)), _mm_loadu_si128(high), 1);
 }
 
+/* A constant in memory: one that is known, compilers make anew in every step. */
+AVX2_INLINE __m256i constant(int number)
+{
+    return _mm256_load_si256((const __m256i *)planes_constants[number]);
+}
+
+/* Some bits of four 8x8 matrices change places with those `shift` above. */
+AVX2_INLINE __m256i swapped(__m256i m, int shift, __m256i some)
+{
+    const __m256i t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, shift)), some);
+    return _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, shift)));
+}
+
 /* Four 8x8 matrices of bits. */
 AVX2_INLINE __m256i transposed4(__m256i m)
 {
-    __m256i t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 7)),
-                                 _mm256_set1_epi64x(0x00AA00AA00AA00AA));
-    m = _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 7)));
-    t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 14)),
-                         _mm256_set1_epi64x(0x0000CCCC0000CCCC));
-    m = _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 14)));
-    t = _mm256_and_si256(_mm256_xor_si256(m, _mm256_srli_epi64(m, 28)),
-                         _mm256_set1_epi64x(0x00000000F0F0F0F0));
-    return _mm256_xor_si256(m, _mm256_xor_si256(t, _mm256_slli_epi64(t, 28)));
+    m = swapped(m, 7, constant(SWAPPED_BY_7));
+    m = swapped(m, 14, constant(SWAPPED_BY_14));
+    return swapped(m, 28, constant(SWAPPED_BY_28));
 }
 
 /* Low bytes before high ones in each half, of lanes that are in the even and the odd 16-bit places; or, of bf16, in
@@ -78,7 +85,7 @@ AVX2_INLINE halves halves_of(const uint8_t *x, value_type type, __m256 factor)
     if (type == BFLOAT16) {
         const __m256i words = _mm256_loadu_si256((const __m256i *)x);
         const __m256i magnitude = _mm256_and_si256(words, _mm256_set1_epi16(0x7FFF));
-        const __m256i least = _mm256_max_epu16(magnitude, _mm256_set1_epi16(LEAST_NORMAL >> 16));
+        const __m256i least = _mm256_max_epu16(magnitude, constant(LEAST_BF16));
         a = fixed_point(_mm256_slli_epi32(least, 16), factor);
         b = fixed_point(_mm256_and_si256(least, _mm256_set1_epi32((int)0xFFFF0000)), factor);
         return (halves){_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xAA), words};
@@ -100,12 +107,11 @@ AVX2_INLINE halves halves_of(const uint8_t *x, value_type type, __m256 factor)
 /* The integers of two groups, in bytes. Adds bits to `raw`, of RAW_BITS where a lane is raw. */
 AVX2_INLINE __m256i quantise(const void *x, value_type type, __m256 factor, __m256i *raw)
 {
-    const __m256i one = _mm256_set1_epi16(1);
     const halves own = halves_of(x, type, factor);
-    /* 2 q, less the sign, but not less than zero. */
-    const __m256i even = _mm256_andnot_si256(one, _mm256_add_epi16(own.h, one));
+    const __m256i q = _mm256_avg_epu16(own.h, _mm256_setzero_si256());
     *raw = _mm256_or_si256(*raw, own.h);
-    return bytes_apart(_mm256_subs_epu16(even, _mm256_srli_epi16(own.sign, 15)), type);
+    /* 2 q, less the sign, but not less than zero. */
+    return bytes_apart(_mm256_subs_epu16(_mm256_add_epi16(q, q), _mm256_srli_epi16(own.sign, 15)), type);
 }
 
 /* Signed steps of two groups from their integers in bytes. */
@@ -143,12 +149,14 @@ AVX2_INLINE unsigned put(uint8_t **data, __m256i planes)
     return (first - first / 15) | (second - second / 15) << 4;
 }
 
-/* The same of four groups that have 8 planes at most. */
+/* The same of four groups that have 8 planes at most, whose widths come from a table: faster than LZCNT. */
 AVX2_INLINE unsigned put_low(uint8_t **data, __m256i planes)
 {
+    static const uint8_t width[256] = {[1] = 1, [2 ... 3] = 2, [4 ... 7] = 3, [8 ... 15] = 4, [16 ... 31] = 5,
+                                       [32 ... 63] = 6, [64 ... 127] = 7, [128 ... 255] = 8};
     const unsigned used = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(planes, _mm256_setzero_si256()));
-    const unsigned w0 = 32 - _lzcnt_u32(used & 0xFF), w2 = 32 - _lzcnt_u32(used >> 8 & 0xFF);
-    const unsigned w1 = 32 - _lzcnt_u32(used >> 16 & 0xFF), w3 = 32 - _lzcnt_u32(used >> 24);
+    const unsigned w0 = width[used & 0xFF], w2 = width[used >> 8 & 0xFF];
+    const unsigned w1 = width[used >> 16 & 0xFF], w3 = width[used >> 24];
     const __m128i first = _mm256_castsi256_si128(planes), second = _mm256_extracti128_si256(planes, 1);
     uint8_t *at = *data;
     _mm_storel_epi64((__m128i *)at, first);
@@ -183,7 +191,7 @@ AVX2_INLINE size_t compress_values(const void *x, value_type type, size_t lanes,
         __m256i raw = _mm256_setzero_si256();
         const __m256i first = quantise(from, type, factor, &raw);
         const __m256i second = quantise(values_from(from, type, STEP / 2), type, factor, &raw);
-        if (!_mm256_testz_si256(raw, _mm256_set1_epi16((short)RAW_BITS))) {
+        if (!_mm256_testz_si256(raw, constant(RAW_LANES))) {
             data = planes_compress_tail(widened(from, type, STEP, buffer), 0, STEP, p, out + done / 16, data);
             continue;
         }

@@ -2,6 +2,16 @@
 /* Blocks of the planes codec: sizes, counts, faults. */
 #include "planes.h"
 
+const uint64_t planes_constants[CONSTANTS][4] __attribute__((aligned(32))) = {
+#define FOUR(bits) {bits, bits, bits, bits}
+#define PLACES(bits) FOUR((uint64_t)(bits) * 0x0001000100010001)
+    [SWAPPED_BY_7] = FOUR(0x00AA00AA00AA00AA),
+    [SWAPPED_BY_14] = FOUR(0x0000CCCC0000CCCC),
+    [SWAPPED_BY_28] = FOUR(0x00000000F0F0F0F0),
+    [RAW_LANES] = PLACES(RAW_BITS),
+    [LEAST_BF16] = PLACES(LEAST_NORMAL >> 16),
+};
+
 static size_t worst_bytes(size_t lanes)
 {
     return code_plane_bytes(lanes) + groups_of(lanes) * GROUP_BYTES;

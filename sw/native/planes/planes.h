@@ -26,6 +26,11 @@ enum {
 /* Bytes of a group's data by its code. */
 static const uint8_t code_bytes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, GROUP_BYTES};
 
+/* Constants of the AVX2 kernel: the bits that change places when 8x8 matrices are transposed; RAW_BITS and bf16's
+ * LEAST_NORMAL in 16-bit places. */
+enum { SWAPPED_BY_7, SWAPPED_BY_14, SWAPPED_BY_28, RAW_LANES, LEAST_BF16, CONSTANTS };
+extern const uint64_t planes_constants[CONSTANTS][4] __attribute__((visibility("hidden")));
+
 static inline size_t groups_of(size_t lanes)
 {
     return (lanes + GROUP_LANES - 1) / GROUP_LANES;

@@ -80,9 +80,10 @@ def reductions(group: Any) -> dict[str, float]:
     whole = torch.empty(N * size)
     ALL_GATHER(whole, values(rank), group=group)
     found["gathered"] = error(whole, torch.cat([values(r) for r in range(size)]))
-    half = values(rank).bfloat16()
-    dist.all_reduce(half, group=group)
-    found["bfloat16"] = error(half.float(), total)
+    for dtype in (torch.bfloat16, torch.float16):
+        half = values(rank).to(dtype)
+        dist.all_reduce(half, group=group)
+        found[str(half.dtype)] = error(half.float(), total)
     found["functional"] = error(functional.all_reduce(values(rank), "sum", group) + 0, total)
     scattered = FUNCTIONAL(values(rank), "avg", 0, group) + 0
     found["functional block"] = error(scattered, (total / size)[block])

@@ -94,24 +94,39 @@ def disagreeing() -> str:
     return "nothing"
 
 
-def overflowing() -> list[list[Any]]:
-    """Two steps under a GradScaler with buckets of float16, which overflow at one rank in the first.
+def overflowing(dtype: torch.dtype, hook: Any = compress_hook) -> list[list[Any]]:
+    """Two steps under a GradScaler with weights of float32 beside those of the model.
 
-    Of each, whether the weights changed, and the scale after it.
+    In the first, a gradient of the last rank has an infinity and a NaN. Of each step: the places that are
+    not finite, whether the weights changed, and the scale after it.
     """
-    module = model()
+    module = model().to(dtype)
     ddp = DistributedDataParallel(module)
-    ddp.register_comm_hook(CompressState(), fp16_compress_wrapper(compress_hook))
-    optimizer, found = sgd(ddp), []
+    ddp.register_comm_hook(CompressState(), hook)
+    weights = [p.detach().float().requires_grad_() for p in module.parameters()]
+    optimizer, found = torch.optim.SGD(weights, lr=0.05), []
     scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
-    for factor in (2.0**40 if dist.get_rank() == 1 else 1.0, 1.0):
-        before = digest(module)
-        optimizer.zero_grad()
-        inputs, labels = batch(0)
-        scaler.scale(factor * torch.nn.functional.cross_entropy(ddp(inputs), labels)).backward()
+    inputs, labels = batch(0)
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.clone().index_put_(
+            (torch.tensor([1, 7]), torch.tensor([3, 5])), torch.tensor([-torch.inf, torch.nan], dtype=dtype)
+        )
+
+    last = dist.get_rank() == dist.get_world_size() - 1
+    spoiling = module[0].weight.register_hook(spoil if last else torch.clone)
+    for _ in range(2):
+        before = [weight.clone() for weight in weights]
+        ddp.zero_grad()
+        scaler.scale(torch.nn.functional.cross_entropy(ddp(inputs.to(dtype)).float(), labels)).backward()
+        for weight, parameter in zip(weights, module.parameters(), strict=True):
+            weight.grad = parameter.grad.float()
+        spoiling.remove()
+        lost = [torch.nonzero(~torch.isfinite(weight.grad)).tolist() for weight in weights]
         scaler.step(optimizer)
         scaler.update()
-        found.append([digest(module) != before, scaler.get_scale()])
+        changed = [not torch.equal(*each) for each in zip(before, weights, strict=True)]
+        found.append([lost, changed, scaler.get_scale()])
     return found
 
 
@@ -228,7 +243,13 @@ def main() -> None:
         for dtype in (torch.bfloat16, torch.float16)
         for feedback in (False, True)
     }
-    found["overflowing"] = overflowing()
+    found["overflowing"] = {
+        "float32": overflowing(torch.float32),
+        "bfloat16": overflowing(torch.bfloat16),
+        "float16": overflowing(torch.float16),
+        "bfloat16, wrapped": overflowing(torch.float32, bf16_first),
+        "float16, wrapped": overflowing(torch.float32, fp16_compress_wrapper(compress_hook)),
+    }
     found["hierarchical"] = hooked(CompressState(algorithm="hierarchical", group_size=2))
     found["going on"], found["resumed"] = resumed(False), resumed(True)
     found["resumed, buckets"] = resumed(True, **SMALL_BUCKETS)
