@@ -22,7 +22,10 @@ from inceptionn.sim.inline.model import (
 )
 from inceptionn.sim.inline.pair import Pair
 from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
+from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
+
+BF16_CAPTURE = DEFAULT_CAPTURE.with_name("bf16.pcap")
 
 
 def frames_of(count: int, seed: int = 1) -> list[bytes]:
@@ -154,7 +157,7 @@ def test_refused() -> None:
 # With engines. Their model takes a minute to compile.
 
 
-@pytest.fixture(scope="module", params=["paper", "planes"])
+@pytest.fixture(scope="module", params=["paper", "planes-half"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with Pair(request.param) as made:
         yield made
@@ -163,9 +166,12 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
 @pytest.mark.slow
 def test_the_capture(pair: Pair) -> None:
     """Wire and host bytes equal the golden model in both directions, and the serial line's counters agree."""
-    sent = read_pcap(DEFAULT_CAPTURE)[:160]
     codec = pair.sides[0].model.codec
     assert codec is not None
+    half = NIC_VARIANTS[codec].half
+    sent = read_pcap(DEFAULT_CAPTURE)[:160]
+    if half:
+        sent = [*sent[:60], *read_pcap(BF16_CAPTURE)[:100]]
     pair.run(sent, sent[::2])
     assert differences(sent, pair, configured(codec)) == []
     assert differences(sent[::2], pair, configured(codec), sender=1) == []
@@ -173,6 +179,9 @@ def test_the_capture(pair: Pair) -> None:
     counts = pair.sides[0].model.counters()
     assert counts["TX_COMPRESSED"] > 0
     assert counts["RX_RESTORED"] > 0
+    if half:
+        assert 0 < counts["TX_COMPRESSED_BF16"] < counts["TX_COMPRESSED"]
+        assert 0 < counts["RX_RESTORED_BF16"] < counts["RX_RESTORED"]
 
 
 @pytest.mark.slow
