@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Iterator
 
 import pytest
 
+from inceptionn.boards.access.inline import InlineBus
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import packets
 from inceptionn.sim.inline.model import (
@@ -24,6 +26,7 @@ from inceptionn.sim.inline.pair import Pair
 from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
+from inceptionn.wire import DEFAULT_BF16_TOS
 
 BF16_CAPTURE = DEFAULT_CAPTURE.with_name("bf16.pcap")
 
@@ -204,3 +207,25 @@ def test_settings_over_the_serial_line(pair: Pair) -> None:
     assert [frame.data for frame in pair.sides[0].wire[before:]] == sent
     model.write_word(control, 3)
     assert model.read_word(control) == 3
+
+
+class Line:
+    """The device's serial line, as `InlineBus` uses one."""
+
+    def __init__(self, model: InlineModel) -> None:
+        self.model = model
+
+    def ask(self, text: str, answer: re.Pattern[bytes], refused: re.Pattern[bytes]) -> re.Match[bytes]:
+        found = answer.search(f"{self.model.ask(text)}\r\n".encode())
+        assert found is not None
+        return found
+
+
+@pytest.mark.slow
+def test_the_tool_finds_codec_and_lanes(pair: Pair) -> None:
+    model = pair.sides[0].model
+    bus = InlineBus(Line(model))  # type: ignore[arg-type]
+    assert [register.name for register in bus.registers] == [register.name for register in model.registers]
+    if model.codec == "planes-half":
+        assert bus.read("TOS.BF16") == DEFAULT_BF16_TOS
+        assert bus.read("RX_RESTORED_BF16") == model.read("RX_RESTORED_BF16")
