@@ -132,7 +132,7 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
     assert 0 < read_counter(nic, "RX_RESTORED_BF16", nic.codec) < len(restored)
     rates = [
         rate
-        for mtu, count in ((1500, 240), (9000, 60))
+        for mtu, count in ((1500, 240), (9000, 240))
         for kind, values in PAYLOADS["planes"].items()
         for rate in rates_of_both(nic, kind, values, mtu, count * nic.engines)
     ]
@@ -144,7 +144,12 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
 
 
 def rates_of_both(nic: VerilatedNic, kind: str, values: Values, mtu: int, count: int) -> tuple[Rate, Rate]:
-    """The pace of frames of fp32 and bf16 in turn, whose groups have the same codes, both directions."""
+    """The pace of frames of fp32 and bf16 in turn, whose groups have the same codes, both directions.
+
+    While the queues fill, reception has gaps, since the types differ in size on the wire, by which engines are
+    chosen. With 4 engines of 16 lanes and gradients in frames of 9000 bytes there are 927 idle cycles in the
+    first 456 frames, and none in the next 504.
+    """
     size = (mtu - 40) & ~3
     fp32 = values(np.random.default_rng(1), size // 4).view("<u4")
     data = fp32.tobytes(), np.repeat(fp32 >> 16, 2).astype("<u2").tobytes()
