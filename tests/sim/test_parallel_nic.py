@@ -144,11 +144,11 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
 
 
 def rates_of_both(nic: VerilatedNic, kind: str, values: Values, mtu: int, count: int) -> tuple[Rate, Rate]:
-    """The pace of frames of fp32 and bf16 in turn, whose groups have the same codes, both directions.
+    """The pace of fp32 and bf16 frames in turn, whose groups have the same codes, both directions.
 
-    While the queues fill, reception has gaps, since the types differ in size on the wire, by which engines are
-    chosen. With 4 engines of 16 lanes and gradients in frames of 9000 bytes there are 927 idle cycles in the
-    first 456 frames, and none in the next 504.
+    While the queues fill, reception has gaps, since the types differ in size on the wire, by which engines
+    are chosen. With 4 engines of 16 lanes and gradients in frames of 9000 bytes there are 927 idle cycles in
+    the first 456 frames, and none in the next 504.
     """
     size = (mtu - 40) & ~3
     fp32 = values(np.random.default_rng(1), size // 4).view("<u4")
