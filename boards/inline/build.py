@@ -96,7 +96,10 @@ def build_device(
         "board": recipe.name,
         "part": f"{platform.device}-{platform.speed}{platform.package}",
         "parameters": {
-            "codec": codec, "half": half, "baud": BAUD, "seed": best.seed,
+            "codec": codec,
+            "half": half,
+            "baud": BAUD,
+            "seed": best.seed,
             "route_options": list(ROUTE_OPTIONS),
         },  # fmt: skip
         "source_sha256": {"rtlil": _digest(rtlil), "pins": _digest(pins)},
