@@ -153,7 +153,7 @@ def package(
 
     origins: dict[str, str] = {}
     shape = options.shape
-    alone = replace(shape, half=False)
+    alone = replace(shape, half=False)  # their packets and counts are of fp32 lanes
     nic = Nic(shape, engines=options.engines)
     modules = {name: factory() for name, factory in tops_of(alone).items() if name != ENGINE}
     for module, component in {ENGINE: nic, **modules}.items():

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from inceptionn.hdl.control.register_map import RegisterMap
 from inceptionn.hdl.control.registers import REGISTERS, class_counters, has_bf16, registers_of
 from inceptionn.wire import (
+    BF16_LANES,
     CODECS,
     DEFAULT_BF16_TOS,
     DEFAULT_CODEC,
     DEFAULT_K,
+    LANE_BYTES,
     CodecParameters,
     CodecSpec,
 )
@@ -37,6 +39,11 @@ class NicCodec:
     def name(self) -> str:
         """The codec's name."""
         return self.spec.name
+
+    @property
+    def variant(self) -> str:
+        """Its word in `NIC_VARIANTS`."""
+        return f"{self.name}-half" if self.half else self.name
 
     @property
     def registers(self) -> RegisterMap:
@@ -65,9 +72,16 @@ class NicCodec:
         names = self.counters if self.spec.counts_lanes else ("TX_LANES", "TX_LANES_BF16")
         return sum(registers.get(name, 0) for name in names)
 
+    def payload_bytes(self, registers: Mapping[str, int]) -> int:
+        """Return the bytes of these values, which have 2 bytes in bf16 and else 4."""
+        bf16 = registers.get("TX_LANES_BF16", 0)
+        return LANE_BYTES * (self.lanes(registers) - bf16) + BF16_LANES.bytes * bf16
+
 
 NIC_CODECS: dict[str, NicCodec] = {name: NicCodec(spec) for name, spec in CODECS.items()}
-"""By name."""
+"""By name, with fp32 lanes alone."""
+NIC_VARIANTS: dict[str, NicCodec] = {**NIC_CODECS, "planes-half": NicCodec(CODECS["planes"], half=True)}
+"""By the words that name codec and lanes of a NIC; ``planes-half`` has bf16 lanes, too."""
 
 
 def codec_of(settings: CodecParameters) -> NicCodec:
@@ -79,7 +93,7 @@ def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
     """Return the codec of a NIC with these counters, by name; the paper's where there are none."""
     for codec in NIC_CODECS.values():
         if set(codec.counters) & set(registers):
-            return codec
+            return replace(codec, half="TX_LANES_BF16" in registers)
     return NIC_CODECS[DEFAULT_CODEC]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from inceptionn.hdl.control.registers import IDENTITY
+from inceptionn.hdl.control.registers import IDENTITY, has_bf16
 from inceptionn.hdl.inline.registers import inline_registers
 
 from .bring_up import BringUpBus
@@ -29,7 +29,7 @@ class InlineBus(Bus):
         self._line = line
         if engines:
             self.identify()
-        self.registers = inline_registers(self.codec or None)
+        self.registers = inline_registers(self.codec or None, engines and has_bf16(self.read("VERSION")))
 
     def read32(self, address: int) -> int:
         return int(self._line.ask(f"r {address:x}", _VALUE, _REFUSED)[1], 16)

@@ -45,9 +45,13 @@ MARGIN = 0.25
 
 
 def build_device(
-    recipe: Recipe, codec: str | None, seeds: Sequence[int], note: Note = lambda text: None
+    recipe: Recipe,
+    codec: str | None,
+    seeds: Sequence[int],
+    note: Note = lambda text: None,
+    half: bool = False,
 ) -> dict[str, str | bytes]:
-    """Build the files of a device, by name, with `output_folder.MANIFEST` among them.
+    """Build the files of a device, by name, with `output_folder.MANIFEST` among them; ``half``: with bf16.
 
     The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
@@ -58,7 +62,7 @@ def build_device(
         tool(name)  # missing ones are reported before the work
     note("elaborate")
     platform = recipe.platform()
-    top = InlineTop(recipe, codec)
+    top = InlineTop(recipe, codec, half)
     plan = platform.build(top, name=NAME, do_build=False, emit_src=False)
     rtlil, pins = (
         text.decode() if isinstance(text, bytes) else text
@@ -91,7 +95,13 @@ def build_device(
         "tools": {"amaranth": version("amaranth"), **versions()},
         "board": recipe.name,
         "part": f"{platform.device}-{platform.speed}{platform.package}",
-        "parameters": {"codec": codec, "baud": BAUD, "seed": best.seed, "route_options": list(ROUTE_OPTIONS)},
+        "parameters": {
+            "codec": codec,
+            "half": half,
+            "baud": BAUD,
+            "seed": best.seed,
+            "route_options": list(ROUTE_OPTIONS),
+        },  # fmt: skip
         "source_sha256": {"rtlil": _digest(rtlil), "pins": _digest(pins)},
         "constraints": [line for line in pins.splitlines() if line.startswith(("FREQUENCY ", "BLOCK "))],
         "routes": [_facts(routed) for routed in routes],
@@ -99,7 +109,7 @@ def build_device(
     }
     files: dict[str, str | bytes] = {
         f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
-        "README.md": readme(recipe, codec, best), "nextpnr.log": log,
+        "README.md": readme(recipe, codec, best, half), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
 
@@ -145,6 +155,9 @@ def build(
         str,
         one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
+    half: Annotated[
+        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
+    ] = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
         int,
@@ -165,12 +178,14 @@ def build(
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
+    if half and codec != "planes":
+        raise typer.BadParameter(f"needs --codec planes, not {codec}", param_hint="--half")
     output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
         files = build_device(
-            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update
+            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, half
         )
     written = output_folder.write(folder, files)
     manifest = folder / output_folder.MANIFEST

@@ -28,9 +28,10 @@ sources; `nextpnr.log` is the packed route's, without run times.
 """
 
 
-def readme(recipe: Recipe, codec: str | None, routed: Routed) -> str:
-    """Describe the design, how to load and wire it, and its clocks."""
-    engines = f"engines of the codec {codec}" if codec else "no engines, frames pass unchanged"
+def readme(recipe: Recipe, codec: str | None, routed: Routed, half: bool = False) -> str:
+    """Describe the design, how to load and wire it, and its clocks; ``half``: it has bf16 lanes, too."""
+    lanes = ", with bf16 lanes for ToS 0x2C" if half else ""
+    engines = f"engines of the codec {codec}{lanes}" if codec else "no engines, frames pass unchanged"
     return _TEXT.format(
         title=recipe.title, version=version("inceptionn"), what=engines, loader=recipe.loader, name=NAME,
         host=recipe.host.wiring, network=recipe.network.wiring, baud=BAUD, seed=routed.seed,

@@ -126,12 +126,13 @@ class InlineTop(Elaboratable):
     ----------
     recipe : :class:`Recipe`
     codec : :class:`str` or None
-        As of :class:`InlineDevice`.
+        As of :class:`InlineDevice`, as is ``half``.
     """
 
-    def __init__(self, recipe: Recipe, codec: str | None = PAPER):
+    def __init__(self, recipe: Recipe, codec: str | None = PAPER, half: bool = False):
         self.recipe = recipe
         self.codec = codec
+        self.half = half
 
     def clocks(self) -> dict[str, int]:
         """Return the frequency in Hz of each clock of the design, by the end of its net's name."""
@@ -149,7 +150,7 @@ class InlineTop(Elaboratable):
         m = Module()
         recipe = self.recipe
         m.submodules.device = device = InlineDevice(
-            host=recipe.host.interface, network=recipe.network.interface, codec=self.codec
+            host=recipe.host.interface, network=recipe.network.interface, codec=self.codec, half=self.half
         )
         domains = ["sync", MAC_DOMAIN, *(medium.receive_domain for medium in device.media.values())]
         for domain in domains:

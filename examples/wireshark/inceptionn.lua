@@ -10,10 +10,18 @@
 local inceptionn = Proto("inceptionn", "INCEPTIONN compressed floats")
 
 local CODECS = { [1] = "paper", [2] = "planes" }
-local SHIM, LANES = 8, 8
+local SHIM, TAGGED_LANES = 8, 8
 local TAG_BYTES = { [0] = 0, 1, 2, 4 }
-local CODE_BYTES = { [0] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 32 }
 local RAW_CODE = 15
+-- The types of lanes: bytes of a lane, lanes of a group, offset of E0 in the shim, bytes of a group by its code.
+local FP32 = {
+  name = "fp32", bytes = 4, group = 8, offset = 0,
+  code_bytes = { [0] = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 32 },
+}
+local BF16 = {
+  name = "bf16", bytes = 2, group = 16, offset = 128,
+  code_bytes = { [0] = 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32 },
+}
 
 local fields = {
   magic = ProtoField.uint16("inceptionn.magic", "Magic", base.HEX),
@@ -23,6 +31,7 @@ local fields = {
   bound = ProtoField.string("inceptionn.bound", "Error bound"),
   length = ProtoField.uint16("inceptionn.length", "Original payload bytes"),
   lanes = ProtoField.uint16("inceptionn.lanes", "Values"),
+  type = ProtoField.string("inceptionn.type", "Type of the values"),
   ratio = ProtoField.float("inceptionn.ratio", "Ratio of the payload"),
   literal = ProtoField.bool("inceptionn.literal", "Mode literal (B = 127)"),
   malformed = ProtoField.bool("inceptionn.malformed", "Malformed block"),
@@ -39,7 +48,7 @@ local tag_fields = {
 }
 local code_fields = {}
 for code = 0, RAW_CODE do
-  local text = string.format("Groups with code %d, %d bytes", code, CODE_BYTES[code])
+  local text = string.format("Groups with code %d", code)
   code_fields[code] = ProtoField.uint16("inceptionn.groups.code" .. code, text)
 end
 local all = {}
@@ -55,26 +64,33 @@ inceptionn.experts = { malformed_block }
 
 local payloads = { Field.new("tcp.payload"), Field.new("udp.payload") }
 
+-- The type of the lanes that a shim names; nil if the number is none.
+local function lane_type(version, number)
+  if version == 1 then return FP32 end
+  local type = number >= BF16.offset and BF16 or FP32
+  local e0 = number - type.offset
+  return version == 2 and e0 >= 113 and e0 <= 126 and type or nil
+end
+
 -- Whether a payload begins with a valid shim: steps 17 to 20 of the receive engine, with its largest payload.
 local function has_shim(payload)
   if payload:len() < SHIM or payload(0, 2):uint() ~= 0x494e then return false end
-  local version, number = payload(2, 1):uint(), payload(3, 1):uint()
-  if not CODECS[version] or version == 2 and (number < 113 or number > 126) then return false end
+  if not lane_type(payload(2, 1):uint(), payload(3, 1):uint()) then return false end
   local length = payload(4, 2):uint()
   return payload(6, 2):uint() == 0 and length % 4 == 0 and length > payload:len() and length <= 9216
 end
 
 -- A block of the paper's codec: bytes of its tag plane, values by tag, and whether the tags fill the block.
 local function count_tags(payload, lanes)
-  local groups = math.ceil(lanes / LANES)
+  local groups = math.ceil(lanes / TAGGED_LANES)
   local plane, counts, sound = 2 * groups, { [0] = 0, 0, 0, 0 }, true
   local size = SHIM + plane
   if payload:len() < size then return plane, counts, false end
   for group = 0, groups - 1 do
     local word = payload(SHIM + 2 * group, 2):le_uint()
-    for lane = 0, LANES - 1 do
+    for lane = 0, TAGGED_LANES - 1 do
       local tag = math.floor(word / 4 ^ lane) % 4
-      if group * LANES + lane < lanes then
+      if group * TAGGED_LANES + lane < lanes then
         counts[tag] = counts[tag] + 1
         size = size + TAG_BYTES[tag]
       elseif tag ~= 0 then
@@ -85,19 +101,21 @@ local function count_tags(payload, lanes)
   return plane, counts, sound and payload:len() == size
 end
 
--- Whether the absent lanes of a last group, at byte `at`, are zero; it has `used` lanes.
-local function absent_are_zero(payload, at, code, used)
-  for i = 0, CODE_BYTES[code] - 1 do
+-- Whether the absent lanes of a last group, at byte `at`, are zero; it has `used` lanes of `type`.
+local function absent_are_zero(payload, at, code, used, type)
+  local word_bytes = type.group / 8 -- of a plane
+  for i = 0, type.code_bytes[code] - 1 do
     local byte = payload(at + i, 1):uint()
-    if code == RAW_CODE and i >= 4 * used and byte ~= 0 then return false end
-    if code ~= RAW_CODE and byte >= 2 ^ used then return false end
+    local present = used - 8 * (i % word_bytes) -- lanes with a bit in this byte
+    if code == RAW_CODE and i >= type.bytes * used and byte ~= 0 then return false end
+    if code ~= RAW_CODE and byte >= 2 ^ math.max(present, 0) then return false end
   end
   return true
 end
 
 -- A block of the planes codec: bytes of its code plane, groups by code, and whether the block is sound.
-local function count_codes(payload, lanes)
-  local groups = math.ceil(lanes / LANES)
+local function count_codes(payload, lanes, type)
+  local groups = math.ceil(lanes / type.group)
   local plane, counts, sound = 2 * math.ceil(groups / 4), {}, true
   for code = 0, RAW_CODE do counts[code] = 0 end
   local size, last, code = SHIM + plane, 0, 0
@@ -108,13 +126,13 @@ local function count_codes(payload, lanes)
     if group < groups then
       last, code = size, nibble
       counts[code] = counts[code] + 1
-      size = size + CODE_BYTES[code]
+      size = size + type.code_bytes[code]
     elseif nibble ~= 0 then
       sound = false
     end
   end
   sound = sound and payload:len() == size
-  return plane, counts, sound and absent_are_zero(payload, last, code, lanes - LANES * (groups - 1))
+  return plane, counts, sound and absent_are_zero(payload, last, code, lanes - type.group * (groups - 1), type)
 end
 
 local function show_paper(branch, payload, lanes)
@@ -123,11 +141,11 @@ local function show_paper(branch, payload, lanes)
   return fields.tags, tag_fields, count_tags(payload, lanes)
 end
 
-local function show_planes(branch, payload, lanes)
-  branch:add(fields.e0, payload(3, 1))
-  local bound = string.format("2^-%d", 127 - payload(3, 1):uint())
-  branch:add(fields.bound, payload(3, 1), bound):set_generated()
-  return fields.codes, code_fields, count_codes(payload, lanes)
+local function show_planes(branch, payload, lanes, type)
+  local e0 = payload(3, 1):uint() - type.offset
+  branch:add(fields.e0, payload(3, 1), e0)
+  branch:add(fields.bound, payload(3, 1), string.format("2^-%d", 127 - e0)):set_generated()
+  return fields.codes, code_fields, count_codes(payload, lanes, type)
 end
 
 function inceptionn.dissector(buffer, pinfo, tree)
@@ -136,18 +154,20 @@ function inceptionn.dissector(buffer, pinfo, tree)
     local payload = found and found.range
     if payload and has_shim(payload) then
       local length = payload(4, 2):uint()
-      local lanes = length / 4
+      local type = lane_type(payload(2, 1):uint(), payload(3, 1):uint())
+      local lanes = length / type.bytes
       local ratio = length / payload:len()
       local codec = CODECS[payload(2, 1):uint()]
       local title = string.format(
-        "INCEPTIONN: %d values in %d bytes (%.2f, %s)", lanes, payload:len(), ratio, codec)
+        "INCEPTIONN: %d %s values in %d bytes (%.2f, %s)", lanes, type.name, payload:len(), ratio, codec)
       local branch = tree:add(inceptionn, payload, title)
       branch:add(fields.magic, payload(0, 2))
       branch:add(fields.version, payload(2, 1))
       local show = codec == "paper" and show_paper or show_planes
-      local plane_field, class_fields, plane, counts, sound = show(branch, payload, lanes)
+      local plane_field, class_fields, plane, counts, sound = show(branch, payload, lanes, type)
       branch:add(fields.length, payload(4, 2))
       branch:add(fields.lanes, payload(4, 2), lanes):set_generated()
+      branch:add(fields.type, payload(2, 2), type.name):set_generated()
       branch:add(fields.ratio, payload, ratio):set_generated()
       for class = 0, #counts do branch:add(class_fields[class], payload, counts[class]):set_generated() end
       branch:add(fields.malformed, payload, not sound):set_generated()
@@ -155,7 +175,7 @@ function inceptionn.dissector(buffer, pinfo, tree)
       if plane > 0 then branch:add(plane_field, payload(SHIM, plane)) end
       if payload:len() > SHIM + plane then branch:add(fields.data, payload(SHIM + plane)) end
       if not sound then branch:add_proto_expert_info(malformed_block) end
-      pinfo.cols.info:append(string.format(" [%d floats, %.2f, %s]", lanes, ratio, codec))
+      pinfo.cols.info:append(string.format(" [%d %s, %.2f, %s]", lanes, type.name, ratio, codec))
     end
   end
 end

@@ -26,7 +26,7 @@ from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import DEFAULT_CODEC
 
-from ..nic_codec import NIC_CODECS
+from ..nic_codec import NIC_VARIANTS
 from .cluster import Cluster
 from .commands import Status, verilog_for
 from .network.tap import available
@@ -144,7 +144,7 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
     ] = None,
     codec: Annotated[
-        str, one_of(NIC_CODECS, "{}; default with --verilog: the file's codec.", metavar="CODEC")
+        str, one_of(NIC_VARIANTS, "{}; default with --verilog: the file's codec.", metavar="CODEC")
     ] = DEFAULT_CODEC,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,

@@ -14,7 +14,7 @@ from inceptionn.netns import Namespaces, NetworkError
 from inceptionn.wire import DEFAULT_K
 
 from ..capture import PcapWriter
-from ..nic_codec import NIC_CODECS
+from ..nic_codec import NIC_VARIANTS
 from .network.impairments import Impairments
 from .network.kernel_counters import checksum_errors, kernel_counters
 from .network.switch import Switch
@@ -47,10 +47,10 @@ class Cluster(Namespaces):
     nics
         Kind of each host's NIC: "rtl", "inline", "golden" or "none". One for all, or a sequence.
     verilog
-        File with ``inceptionn_nic``, needed if a NIC is "rtl". One for all, or one per codec, by name.
+        File with ``inceptionn_nic``, needed if a NIC is "rtl". One for all, or one per word of ``codecs``.
     codecs
-        Codec of each host's NIC: "paper" or "planes". One for all, or a sequence. The default is that of the
-        Verilog, or "paper".
+        Codec of each host's NIC: "paper", "planes", or "planes-half" with bf16 lanes, too. One for all, or a
+        sequence. The default is that of the Verilog, or "paper".
     impairments
         Impairments of the switch.
     mtu
@@ -103,8 +103,8 @@ class Cluster(Namespaces):
             raise ValueError(f"nics must be one for each of the {hosts} hosts, not {self.kinds!r}")
         self.codecs = [codecs] * hosts if codecs is None or isinstance(codecs, str) else list(codecs)
         for codec in self.codecs:
-            if codec not in (None, *NIC_CODECS):
-                raise ValueError(f"codec must be one of {', '.join(NIC_CODECS)}, not {codec!r}")
+            if codec not in (None, *NIC_VARIANTS):
+                raise ValueError(f"codec must be one of {', '.join(NIC_VARIANTS)}, not {codec!r}")
         if len(self.codecs) != hosts:
             raise ValueError(f"codecs must be one for each of the {hosts} hosts, not {self.codecs!r}")
         if "rtl" in self.kinds and verilog is None:
@@ -161,9 +161,9 @@ class Cluster(Namespaces):
         assert self.verilog is not None
         verilog = self.verilog if isinstance(self.verilog, Path) else self.verilog[codec or "paper"]
         nic = RtlNic(verilog, self.seed + number, self._step)
-        if codec not in (None, nic.codec.name):
+        if codec is not None and nic.codec != NIC_VARIANTS[codec]:
             nic.close()
-            raise ValueError(f"host{number}: {verilog.name} has the codec {nic.codec.name}, not {codec}")
+            raise ValueError(f"host{number}: {verilog.name} has the codec {nic.codec.variant}, not {codec}")
         return nic
 
     def _settings(self, number: int) -> None:

@@ -21,10 +21,11 @@ from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
-from inceptionn.system.options import whole
-from inceptionn.wire import CODECS, DEFAULT_CODEC
+from inceptionn.system.options import byte_of, whole
+from inceptionn.wire import DEFAULT_CODEC
 
 from ..models.cache import build_root
+from ..nic_codec import NIC_VARIANTS
 from .cluster import Cluster
 from .network.impairments import Impairments
 from .network.tap import available
@@ -56,7 +57,9 @@ Mode = Annotated[
 Codecs = Annotated[
     str | None,
     typer.Option(
-        metavar="CODECS", help=f"{', '.join(CODECS)}: one for all, or one per host; default: {DEFAULT_CODEC}."
+        metavar="CODECS",
+        help=f"{', '.join(NIC_VARIANTS)} (with bf16 lanes, too): one for all, or one per host; "
+        f"default: {DEFAULT_CODEC}.",
     ),
 ]
 Congestion = Annotated[str | None, typer.Option(metavar="NAME", help="TCP congestion control of the hosts.")]
@@ -127,7 +130,10 @@ def verilog_for(
     needed = {
         codec for kind, codec in zip(kinds, codecs or ["paper"] * len(kinds), strict=True) if kind == "rtl"
     }
-    return {codec: nic_verilog(None, scratch, step, codec) for codec in sorted(needed)}
+    return {
+        word: nic_verilog(None, scratch, step, NIC_VARIANTS[word].name, NIC_VARIANTS[word].half)
+        for word in sorted(needed)
+    }
 
 
 @contextmanager
@@ -157,7 +163,7 @@ def _nics(
     with _option("--codec"):
         codecs = None if codec is None else parse_codecs(codec, hosts)
     with _option("--mode"):
-        used = [CODECS[name] for name in codecs or [DEFAULT_CODEC]]
+        used = [NIC_VARIANTS[word].spec for word in codecs or [DEFAULT_CODEC]]
         having_modes = [spec for spec in used if spec.modes]
         (having_modes or used)[0].mode_of(mode)
     with _option("--bound"):
@@ -219,7 +225,7 @@ def run(
     _check_numbers(hosts, limit)
     kinds, codecs = _nics(hosts, nic, codec, k, mode)
     with _option("--tos"):
-        written = None if tos is None else _byte(tos)
+        written = None if tos is None else byte_of(tos)
     with _option("switch"):
         impairments = Impairments(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
@@ -271,17 +277,6 @@ def check_congestion(name: str | None) -> None:
         return
     if name is not None and name not in known:
         raise ValueError(f"congestion control must be one of {', '.join(known)}, not {name!r}")
-
-
-def _byte(text: str) -> int:
-    """Read 0..255 from decimal or hexadecimal text. Raise ``ValueError`` for anything else."""
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0xFF:
-        raise ValueError(f"ToS must be a number of 0..255 such as 0x28, not {text!r}")
-    return value
 
 
 class Status:

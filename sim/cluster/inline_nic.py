@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ..inline.model import US, InlineModel
 from ..inline.pair import WINDOW
-from ..nic_codec import NIC_CODECS
+from ..nic_codec import NIC_VARIANTS
 from .network.switch import WireFrame
 from .nics import SETTLE, Nic
 
@@ -32,7 +32,7 @@ class InlineNic(Nic):
 
     def __init__(self, codec: str, seed: int, step: Callable[[str], None] = lambda text: None) -> None:
         super().__init__()
-        self.codec = NIC_CODECS[codec]
+        self.codec = NIC_VARIANTS[codec]
         self._model = InlineModel(codec, network="rgmii", network_mbit=1000, seed=seed, step=step)
         self._begin = self._model.cycles
 

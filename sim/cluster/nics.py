@@ -22,7 +22,7 @@ from inceptionn.system.text import nearest
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
-from ..nic_codec import NIC_CODECS, NicCodec
+from ..nic_codec import NIC_CODECS, NIC_VARIANTS, NicCodec
 from ..verilated import VerilatedNic
 from .network.switch import WireFrame
 
@@ -164,14 +164,14 @@ class RtlNic(Nic):
 
 
 class GoldenNic(Nic):
-    """The golden model in Python, with the same registers."""
+    """The golden model in Python, with the same registers; ``codec`` is one of `NIC_VARIANTS`."""
 
     kind = "golden"
     registers = True
 
     def __init__(self, codec: str = "paper") -> None:
         super().__init__()
-        self.codec = NIC_CODECS[codec]
+        self.codec = NIC_VARIANTS[codec]
         self._flows = FlowTable()
         self._values = {r.offset: r.reset for r in self.codec.registers if r.fields}
         self._counts: Counter[int] = Counter()
@@ -184,6 +184,7 @@ class GoldenNic(Nic):
         settings: dict[str, Any] = {
             "tos": tos("VALUE"),
             "tos_mask": tos("MASK"),
+            "bf16_tos": tos("BF16") if self.codec.half else None,
             "parameters": self.codec.spec.type(**numbers),
             "min_payload": payload("MIN"),
             "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
@@ -204,7 +205,7 @@ class GoldenNic(Nic):
                 for name, count in zip(self.codec.counters, out.counts, strict=True):
                     self._add(name, count)
                 if not self.codec.spec.counts_lanes:
-                    self._add("TX_LANES", out.lanes)
+                    self._add("TX_LANES_BF16" if out.bf16 else "TX_LANES", out.lanes)
             wire.append(out.frame)
         for frame, bad in rx:
             back = receive(frame, self._rx, bad)
@@ -218,6 +219,8 @@ class GoldenNic(Nic):
             result.verdict.name: 1, "FRAMES_IN": 1, "FRAMES_OUT": 1,
             "BYTES_IN": len(frame), "BYTES_OUT": len(result.frame),
         }  # fmt: skip
+        if result.bf16 and result.counts:
+            amounts[f"{result.verdict.name}_BF16"] = 1
         for name, amount in amounts.items():
             self._add(f"{direction}_{name}", amount)
 
@@ -270,5 +273,5 @@ def parse_kinds(text: str, hosts: int) -> list[str]:
 
 
 def parse_codecs(text: str, hosts: int) -> list[str]:
-    """Return the codec of each host's NIC, from "planes" (for all) or "paper,planes" (one per host)."""
-    return _one_or_each(text, hosts, list(NIC_CODECS), "codec")
+    """Return codec and lanes of each host's NIC, of `NIC_VARIANTS`, from "planes" or "paper,planes-half"."""
+    return _one_or_each(text, hosts, list(NIC_VARIANTS), "codec")

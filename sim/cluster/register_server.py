@@ -13,15 +13,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from inceptionn.hdl.codec.codecs import CODECS
-from inceptionn.hdl.control.registers import registers_of
-
 from .nics import Nic
 
 SOCKET = "registers"
 """File name of the socket."""
-_WORDS = {address: register for codec in CODECS for address, register in registers_of(codec).words.items()}
-"""The register at each address, of any codec. A NIC without that register answers with an error."""
 
 
 def answer(request: str, nics: Sequence[Nic]) -> str:
@@ -37,13 +32,14 @@ def answer(request: str, nics: Sequence[Nic]) -> str:
     nic = nics[number]
     if not nic.registers:
         return f"error {host} has no NIC with registers"
-    if address not in _WORDS:
+    register = nic.codec.registers.words.get(address)
+    if register is None:
         return f"error {host} has no register at {address:#x}"
     if action == "read" and not values:
         return f"{nic.read_word(address):#010x}"
     if action == "write" and len(values) == 1 and 0 <= values[0] < 1 << 32:
-        if _WORDS[address].access == "ro":
-            return f"error register {_WORDS[address].name} is read only"
+        if register.access == "ro":
+            return f"error register {register.name} is read only"
         nic.write_word(address, values[0])
         return ""
     return f"error request must be HOST read ADDRESS or HOST write ADDRESS VALUE, not {request.strip()!r}"

@@ -9,7 +9,6 @@ from typing import Any
 
 from inceptionn.commands.console import Table
 from inceptionn.hdl.control.registers import VERDICTS
-from inceptionn.wire import LANE_BYTES
 
 from ..nic_codec import NicCodec, codec_of_counters
 
@@ -72,7 +71,7 @@ class HostReport:
     @property
     def tagged_bytes(self) -> int:
         """Payload bytes of the compressed frames, as the host sent them."""
-        return LANE_BYTES * self.lanes
+        return self.codec.payload_bytes(self.registers)
 
     @property
     def payload_ratio(self) -> float | None:
@@ -146,7 +145,7 @@ class Report:
                 "raw", "passed", "malformed", "beats_per_cycle",
             ):  # fmt: skip
                 facts[name] = getattr(host, name)
-            facts["codec"] = host.codec.name if host.registers else None
+            facts["codec"] = host.codec.variant if host.registers else None
             hosts.append(facts)
         return {
             "seconds": self.seconds,
@@ -216,13 +215,15 @@ def end_table(report: Report) -> Table:
     for codec in {host.codec.name: host.codec for host in hosts}.values():
         row(
             f"{codec.spec.unit} by {_classes(codec)}",
-            [_shares(host) if host.codec == codec else "" for host in hosts],
+            [_shares(host) if host.codec.spec == codec.spec else "" for host in hosts],
         )
     row("frames compressed", [f"{host.registers.get('TX_COMPRESSED', 0):,}" for host in hosts])
+    row("of these bf16", [f"{host.registers.get('TX_COMPRESSED_BF16', 0):,}" for host in hosts])
     for title, which in (("sent raw", "raw"), ("received unchanged", "passed")):
         for reason in sorted({name for host in hosts for name in getattr(host, which)}):
             row(f"{title}: {reason}", [f"{getattr(host, which).get(reason, 0):,}" for host in hosts])
     row("frames restored", [f"{host.registers.get('RX_RESTORED', 0):,}" for host in hosts])
+    row("of these bf16", [f"{host.registers.get('RX_RESTORED_BF16', 0):,}" for host in hosts])
     row("malformed", [f"{host.malformed:,}" for host in hosts])
     row("dropped by the MAC (marked bad)", [f"{host.mac.get('bad', 0):,}" for host in hosts])
     for name in ("lost", "queue_full", "reordered", "duplicated", "marked", "flipped", "truncated",

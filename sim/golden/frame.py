@@ -91,9 +91,9 @@ class Result:
 
     ``counts``: of a compressed or restored frame, the lanes per tag, absent lanes of the last group not
     counted (paper), or the groups per code (planes); empty for any other verdict. ``lanes``: all of its
-    lanes. ``unspecified_from``: bytes of ``frame`` from this index on (payload after the first fault of a
-    malformed block, by whole groups) are zero here and unspecified in another implementation; their number
-    is specified. ``None`` where every byte is.
+    lanes, which are ``bf16`` or fp32. ``unspecified_from``: bytes of ``frame`` from this index on (payload
+    after the first fault of a malformed block, by whole groups) are zero here and unspecified in another
+    implementation; their number is specified. ``None`` where every byte is.
     """
 
     frame: bytes
@@ -102,6 +102,7 @@ class Result:
     lanes: int = 0
     bad: bool = False
     unspecified_from: int | None = None
+    bf16: bool = False
 
 
 def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum: int) -> bytearray:
@@ -154,7 +155,7 @@ def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result 
     )
     if checksum.fold(pseudo_header + checksum.word_sum(sent[headers.l4 :])) == 0xFFFF:
         return Verdict.AMBIGUOUS
-    return Result(sent, Verdict.COMPRESSED, counts, len(lanes))
+    return Result(sent, Verdict.COMPRESSED, counts, len(lanes), bf16=form.kind is wire.BF16_LANES)
 
 
 def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = False) -> Result:
@@ -228,7 +229,7 @@ def _restored(frame: bytes, headers: Headers, length: int, form: Format) -> Resu
     head = _with_fields(frame, headers, total_length, headers.checksum)
     whole = bytes(head) + lanes.astype(form.word).tobytes()
     if fault is None:
-        return Result(whole, Verdict.RESTORED, counts, len(lanes))
+        return Result(whole, Verdict.RESTORED, counts, len(lanes), bf16=form.kind is wire.BF16_LANES)
     fault_at = at + fault.group * wire.BURST_BYTES
     return Result(
         whole,

@@ -14,7 +14,7 @@ from inceptionn.commands.console import Console, JsonFile, Output, Table, new_pr
 from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
-from ..nic_codec import NIC_CODECS
+from ..nic_codec import NIC_CODECS, NIC_VARIANTS
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain
@@ -27,7 +27,7 @@ class InlineError(RuntimeError):
 def simulate(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     codec: Annotated[
-        str, one_of(NIC_CODECS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
+        str, one_of(NIC_VARIANTS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
     ] = ",".join(NIC_CODECS),
     frames: Annotated[
         int | None,

@@ -13,6 +13,7 @@ from inceptionn.hdl.inline.registers import PORTS, inline_registers
 
 from ..models.in_process import LIBRARY, LoadedModel, library_kind
 from ..models.verilator import Step, build
+from ..nic_codec import NIC_VARIANTS
 from ..runner import emit
 
 NS, US, MS = 1_000, 1_000_000, 1_000_000_000
@@ -67,7 +68,7 @@ class InlineModel(LoadedModel):
     Parameters
     ----------
     codec : :class:`str` or None
-        None: the pass-through design.
+        Codec and lanes, of `NIC_VARIANTS`; None: the pass-through design.
     network : :class:`str`
         "rmii" (100 Mbit/s) or "rgmii".
     host_mbit, network_mbit : :class:`int`
@@ -94,7 +95,7 @@ class InlineModel(LoadedModel):
         if network == "rmii" and network_mbit != 100:
             raise ValueError(f"the PHY at RMII runs at 100 Mbit/s, not {network_mbit!r}")
         self.codec = codec
-        self.registers: RegisterMap = inline_registers(codec)
+        self.registers: RegisterMap = inline_registers(*_codec_and_half(codec))
         self.network_mbit = network_mbit
         library = _build(codec, network, step)
         receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
@@ -196,17 +197,23 @@ class InlineModel(LoadedModel):
         }
 
 
+def _codec_and_half(variant: str | None) -> tuple[str | None, bool]:
+    """Return codec and bf16 lanes of a word of `NIC_VARIANTS`, or of the pass-through design."""
+    return (None, False) if variant is None else (NIC_VARIANTS[variant].name, NIC_VARIANTS[variant].half)
+
+
 def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path:
     from inceptionn.hdl.inline.device import InlineDevice
 
     from .pins import InlinePins
 
-    top = f"inline_{codec or 'pass'}_{network}"
+    top = f"inline_{codec or 'pass'}_{network}".replace("-", "_")
     step("writing the Verilog")
 
     def pins() -> InlinePins:
         baud = _CLOCK_HZ // _DIVISOR
-        return InlinePins(InlineDevice(network=network, codec=codec, clock_hz=_CLOCK_HZ, baud=baud))
+        name, half = _codec_and_half(codec)
+        return InlinePins(InlineDevice(network=network, codec=name, half=half, clock_hz=_CLOCK_HZ, baud=baud))
 
     header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
     header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"

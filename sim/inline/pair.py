@@ -136,12 +136,16 @@ class Pair:
     ) -> None:
         """Send frames from each side's host, until nothing has moved for 2 ms.
 
+        A device whose registers were read is ahead of the other, which first catches up.
         ``window``: bytes that a host has in its device at most; None: it sends at its line's rate.
         ``each`` is called after every slice, ``progress`` with the number of frames on the cable since.
         `Stuck` if frames that fit in the window were not all sent.
         """
         for side, batch in zip(self.sides, frames, strict=False):
             side.to_send += batch
+        latest = max(side.model.now for side in self.sides)
+        for side in self.sides:
+            side.model.run(latest - side.model.now)
         quiet, told = 0, sum(len(side.wire) for side in self.sides)
         while quiet < _QUIET:
             for side in self.sides:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..golden import EngineConfig, FlowTable, packets, receive, transmit
-from ..nic_codec import NIC_CODECS
+from ..nic_codec import NIC_VARIANTS
 from .model import Arrived, InlineModel
 from .pair import Pair
 
@@ -22,8 +22,8 @@ LEAST_GAIN = 3.0
 
 
 def configured(codec: str, k: int = 10) -> EngineConfig:
-    """Return the golden model's settings for a bound of 2^-k."""
-    return EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(k))
+    """Return the golden model's settings for a bound of 2^-k; ``codec`` is one of `NIC_VARIANTS`."""
+    return NIC_VARIANTS[codec].config(k)
 
 
 def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:

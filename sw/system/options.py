@@ -27,6 +27,17 @@ def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
     return typer.Option(*names, callback=check, help=text, **options)
 
 
+def byte_of(text: str) -> int:
+    """Read a ToS byte from decimal or hexadecimal text. Raise ``ValueError`` for anything but 0..255."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0xFF:
+        raise ValueError(f"ToS must be a number of 0..255 such as 0x28, not {text!r}")
+    return value
+
+
 def one_of(words: Iterable[str], text: str, *names: str, comma: bool = False, **options: Any) -> Any:
     """Return an option for one of ``words``, or with ``comma`` for several of them in one value.
 

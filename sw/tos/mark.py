@@ -2,7 +2,8 @@
 """The ToS mark: which sockets' packets the NIC's engines may compress.
 
 The paper (Sec. VI-C) sets the option through Open MPI's collectives; here it is set on the socket itself,
-which must carry fp32 values and nothing else (``docs/wire-format.md``, section 3).
+which must carry fp32 values and nothing else (``docs/wire-format.md``, section 3), or bf16 values under a
+mark of their own (`DEFAULT_BF16_TOS`, section 10).
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes the kernel
     forget the size: mark again.) TCP sockets also get TCP_NODELAY.
 
-    ``tos``: 4..252, its two low bits zero, since they belong to ECN and keep the kernel's values. Raises
-    ``ValueError`` for other values or sockets, `TosError` if the kernel refuses or does not keep it.
+    ``tos``: 0x28 for fp32, 0x2C for bf16, or another of 4..252, its two low bits zero, since they belong to
+    ECN and keep the kernel's values. Raises ``ValueError`` for other values or sockets, `TosError` if the
+    kernel refuses or does not keep it.
     """
     if isinstance(tos, bool) or not isinstance(tos, int) or not 0 < tos < 256 or tos & _ECN:
         raise ValueError(f"tos must be one of 4..252 with the two ECN bits zero, not {tos!r}")

@@ -19,8 +19,8 @@ from typing import Annotated
 import typer
 
 from ..system.address import parse_address
-from ..system.options import whole
-from ..wire import DEFAULT_TOS
+from ..system.options import byte_of
+from ..wire import DEFAULT_BF16_TOS, DEFAULT_TOS
 from .mark import TosError, tag, tos_of, untag
 
 _SYS_PIDFD_GETFD = 438
@@ -141,13 +141,19 @@ Peer = Annotated[str, typer.Option(metavar="HOST:PORT", help="Remote end of its 
 def tag_command(
     pid: Pid,
     peer: Peer,
-    tos: Annotated[int, whole(4, 252, "The mark, low bits 0.")] = DEFAULT_TOS,
+    tos: Annotated[
+        str, typer.Option(metavar="BYTE", help=f"The mark; {DEFAULT_BF16_TOS:#x} for bf16 values.")
+    ] = f"{DEFAULT_TOS:#x}",
 ) -> None:
     """Mark another process's TCP connection, so that NICs compress what it sends.
 
-    The connection must carry only fp32 values: any other data would be corrupted.
+    The connection must carry only fp32 values, or with 0x2c only bf16: any other data would be corrupted.
     """
-    _change(pid, peer, lambda sock: tag(sock, tos))
+    try:
+        mark = byte_of(tos)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--tos") from error
+    _change(pid, peer, lambda sock: tag(sock, mark))
 
 
 def untag_command(pid: Pid, peer: Peer) -> None:

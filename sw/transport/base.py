@@ -70,7 +70,7 @@ class Transport(ABC):
 
     Attributes: ``rank`` (0..size-1), ``size``, ``timeout`` (seconds that any wait may last without progress),
     ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (the codec of
-    those NICs; None without them).
+    those NICs; None without them), ``nic_bf16`` (whether they have bf16 lanes, too).
 
     A ``ValueError`` or ``TypeError`` for an argument leaves the group intact. Any other error breaks the
     group, and every further call on every rank raises.
@@ -80,6 +80,7 @@ class Transport(ABC):
     size: int
     timeout: float = DEFAULT_TIMEOUT
     nic_codec: Codec | None = None
+    nic_bf16: bool = False
     bytes_sent: int = 0
     """Payload bytes given to `isend` so far. Tagged floats count with their size before the NIC."""
 

@@ -36,6 +36,20 @@ def pattern() -> NDArray[np.float32]:
     return bits.view(np.float32)
 
 
+def bf16_pattern() -> NDArray[np.uint16]:
+    """Return the same pattern in bf16, 4608 bytes, as words; every bound changes some of its values."""
+    return (pattern().view(np.uint32) >> 16).astype(np.uint16)
+
+
+def restored_bf16(received: NDArray[np.uint16], codec: Codec) -> bool:
+    """Tell whether NICs with this codec and bf16 lanes processed the pattern.
+
+    Single packets may have been sent raw.
+    """
+    sent, lossy = bf16_pattern(), codec.lossy(bf16_pattern(), dtype="bfloat16")
+    return bool(np.all((received == sent) | (received == lossy)) and not np.array_equal(received, sent))
+
+
 def recognise(received: NDArray[np.float32]) -> Codec | None:
     """Return the codec of the engines that processed the pattern, or an equivalent; None if unchanged.
 

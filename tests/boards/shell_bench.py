@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the shells' benches share: traffic, the golden model as referee, streams, register access."""
+"""What the shells' benches share: traffic, the golden model as referee, streams, register access.
+
+The parameter ``codec`` of a bench names codec and lanes of its NICs, of `NIC_VARIANTS`; by default paper.
+Where there are bf16 lanes, half of the tagged traffic is bf16.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,15 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from inceptionn.hdl.control.registers import REGISTERS
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden import FlowTable, Result, receive, transmit
 from inceptionn.sim.golden.packets import tcp, udp
-from inceptionn.sim.golden.values import payload
-from inceptionn.wire import Verdict
+from inceptionn.sim.golden.values import bf16_payload, payload
+from inceptionn.sim.nic_codec import NIC_VARIANTS
+from inceptionn.sim.runner import bench_parameters
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
 
+CODEC = NIC_VARIANTS[bench_parameters().get("codec", "paper")]
+CONFIG, REGISTERS = CODEC.config(), CODEC.registers
 Way = Literal["tx", "rx"]
 PATIENCE = 12_000
 """Cycles without a frame after which a shell counts as hung; the slowest engines' first takes some 7000."""
@@ -51,9 +58,11 @@ class Referee:
 
     def expect(self, way: Way, data: bytes, bad: bool = False) -> Result:
         """The model's answer to the port's next frame in this direction."""
-        config = EngineConfig()
-        result = transmit(data, config, self.flows, bad) if way == "tx" else receive(data, config, bad)
-        self.counted[f"{way.upper()}_{result.verdict.name}"] += 1
+        result = transmit(data, CONFIG, self.flows, bad) if way == "tx" else receive(data, CONFIG, bad)
+        name = f"{way.upper()}_{result.verdict.name}"
+        self.counted[name] += 1
+        if result.bf16 and result.counts:
+            self.counted[f"{name}_BF16"] += 1
         return result
 
 
@@ -73,8 +82,11 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
     for _ in range(count):
         port = 40000 + source.randrange(3)
         size = source.choice((0, 1, 15, 16, 17, source.randint(18, lanes)))
-        data = payload(source.choice(("gradients", "fractions", "edges")), size, source.getrandbits(20))
-        tos, vlan = source.choice((0x28, 0x28, 0x2A, 0x00)), source.choice((None, None, 7))
+        kind = source.choice(("gradients", "fractions", "edges"))
+        data = payload(kind, size, source.getrandbits(20))
+        tos, vlan = source.choice((DEFAULT_TOS, DEFAULT_TOS, 0x2A, 0x00)), source.choice((None, None, 7))
+        if CODEC.half and source.random() < 0.5:
+            data, tos = bf16_payload(kind, 2 * size), source.choice((DEFAULT_BF16_TOS, 0x2E))
         if source.random() < 0.75:
             options = bytes(source.choice((0, 12)))
             frame = tcp(
@@ -88,9 +100,12 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
 
 
 def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
-    """A frame and its wire form."""
-    frame = tcp(payload("gradients", lanes), source_port=port)
-    result = transmit(frame, EngineConfig(), FlowTable())
+    """A frame and its wire form; where there are bf16 lanes, those of odd ports have them."""
+    if CODEC.half and port % 2:
+        frame = tcp(bf16_payload("gradients", 2 * lanes), source_port=port, tos=DEFAULT_BF16_TOS)
+    else:
+        frame = tcp(payload("gradients", lanes), source_port=port)
+    result = transmit(frame, CONFIG, FlowTable())
     assert result.verdict is Verdict.COMPRESSED
     return frame, result.frame
 

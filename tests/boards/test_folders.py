@@ -39,8 +39,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
     "vc709-planes": ("vc709", Options(ports=2, codec="planes")),
-    "netfpga-sume-planes": ("netfpga-sume", Options(codec="planes")),
-    "corundum-256-planes": ("corundum", Options(ports=1, data_width=256, codec="planes")),
+    "netfpga-sume-half": ("netfpga-sume", Options(codec="planes", half=True)),
+    "corundum-256-half": ("corundum", Options(ports=1, data_width=256, codec="planes", half=True)),
     "generic-prefix": ("generic", Options(lanes=16, prefix="wide", codec="planes")),
 }
 BLACK_BOXES = """

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.program import environment
 from inceptionn.sim.golden import lossy, planes
+from inceptionn.wire import BF16_LANES
 
 PROGRAMS = Path(__file__).with_name("host_programs.py")
 BOUND = 2.0**-10
 PATIENCE = 120
 """Seconds after which a program on a host is taken to hang."""
 
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]
+"""float32, or the words of bf16 as uint16."""
 MakeCluster = Callable[..., Cluster]
 
 
@@ -61,16 +63,26 @@ def gradients(seed: int, count: int) -> Floats:
     return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
 
 
+def halves(seed: int, count: int) -> Floats:
+    """The same gradients in bf16, as words."""
+    return (gradients(seed, count).view(np.uint32) >> 16).astype(np.uint16)
+
+
 def seen(values: Floats, codec: str = "paper") -> Floats:
     """What both NICs, by the golden model, make of values."""
-    make = planes.lossy if codec == "planes" else lossy
+    if values.dtype == np.uint16:
+        return np.asarray(planes.lossy(values, BOUND, BF16_LANES))
+    make = lossy if codec == "paper" else planes.lossy
     return np.asarray(make(values, error_bound=BOUND), np.float32)
 
 
 def assert_no_wrong_value(received: Floats, sent: Floats, codec: str = "paper") -> None:
     """Every received value is the one that was sent, bit for bit, or what the codec makes of it."""
-    ours, exact = received.view(np.uint32), sent[: received.size].view(np.uint32)
-    wrong = (ours != exact) & (ours != seen(sent[: received.size], codec).view(np.uint32))
+    ours, exact, lost = (
+        values.view(f"u{sent.itemsize}")
+        for values in (received, sent[: received.size], seen(sent[: received.size], codec))
+    )
+    wrong = (ours != exact) & (ours != lost)
     assert not wrong.any(), (
         f"{wrong.sum()} of {received.size} values are wrong, the first at {wrong.argmax()}"
     )

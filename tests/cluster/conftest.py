@@ -16,6 +16,7 @@ import pytest
 from inceptionn.netns import require
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.network.tap import available
+from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.nic_verilog import nic_verilog
 
 sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts
@@ -23,7 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts
 
 @pytest.fixture(scope="session")
 def verilog_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The real ``inceptionn_nic`` with a codec; ``INCEPTIONN_NIC_VERILOG`` names a file to take for paper."""
+    """The real ``inceptionn_nic`` by the words of `NIC_VARIANTS`.
+
+    ``INCEPTIONN_NIC_VERILOG`` names a file to take for paper.
+    """
     folder = tmp_path_factory.mktemp("nic")
 
     @cache
@@ -31,7 +35,8 @@ def verilog_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         given = os.environ.get("INCEPTIONN_NIC_VERILOG")
         if given and codec == "paper":
             return Path(given)
-        return nic_verilog(None, folder, lambda text: None, codec)
+        chosen = NIC_VARIANTS[codec]
+        return nic_verilog(None, folder, lambda text: None, chosen.name, chosen.half)
 
     return write
 

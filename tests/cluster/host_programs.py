@@ -18,14 +18,19 @@ from typing import Any
 import numpy as np
 
 from inceptionn.tos import mark as tos
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS
 
 RANK = int(os.environ.get("INCEPTIONN_RANK", "0"))
 SIZE = int(os.environ.get("INCEPTIONN_SIZE", "1"))
 PATIENCE = 100.0
+MARKS = {"1": DEFAULT_TOS, "bf16": DEFAULT_BF16_TOS}
+"""ToS bytes by the word that names them here; "0" is no mark."""
 
 
-def gradients(seed: int, count: int) -> Any:
-    return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
+def gradients(seed: int, count: int, marked: str = "1") -> Any:
+    """Gradients in fp32, or those of the mark "bf16" as its words."""
+    values = (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
+    return (values.view(np.uint32) >> 16).astype(np.uint16) if marked == "bf16" else values
 
 
 def say(**facts: Any) -> None:
@@ -42,17 +47,18 @@ def allreduce(count: str, path: str, folder: str) -> None:
         x = gradients(RANK, int(count))
         y = np.empty_like(x)
         allreduce_comp(group, x, y, path=path, scale=None)  # what the golden model predicts
-        codec = group.nic_codec
+        codec, bf16 = group.nic_codec, group.nic_bf16
     np.save(Path(folder) / f"{RANK}.npy", y)
-    say(nic=codec is not None, bound=codec and codec.error_bound, mode=codec and (codec.mode or codec.codec))
+    mode = codec and (codec.mode or codec.codec)
+    say(nic=codec is not None, bound=codec and codec.error_bound, mode=mode, bf16=bf16)
 
 
 def receive(folder: str, port: str, marked: str = "1") -> None:
     """Takes one connection; received bytes go to ``folder``, even if the connection ends in an error."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if int(marked):
-            tos.tag(listener)
+        if marked in MARKS:
+            tos.tag(listener, MARKS[marked])
         listener.bind(("", int(port)))
         listener.listen(1)
         listener.settimeout(PATIENCE)
@@ -76,11 +82,11 @@ def receive(folder: str, port: str, marked: str = "1") -> None:
 
 def send(host: str, port: str, seed: str, count: str, marked: str = "1", pieces: str = "1") -> None:
     """Sends gradients in equal pieces; the next piece follows when a line of input comes."""
-    data = gradients(int(seed), int(count)).tobytes()
+    data = gradients(int(seed), int(count), marked).tobytes()
     with socket.socket() as connection:
         connection.settimeout(PATIENCE)
-        if int(marked):
-            tos.tag(connection, peer=(host, int(port)))
+        if marked in MARKS:
+            tos.tag(connection, MARKS[marked], peer=(host, int(port)))
         connection.connect((host, int(port)))
         step = len(data) // int(pieces)
         for number in range(int(pieces)):
@@ -187,8 +193,44 @@ def train(data: str, steps: str, folder: str) -> None:
         say(values=velocity.size, **answers)
 
 
-def soak(seconds: str) -> None:
-    """Mixed traffic until the time is up: all-reduces of many sizes, untagged bulk, datagrams of floats."""
+class HalfRing:
+    """A connection of bf16 values to the next host, and one from the host before."""
+
+    def __init__(self) -> None:
+        addresses = os.environ["INCEPTIONN_ADDRESSES"].split(",")
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tos.tag(listener, DEFAULT_BF16_TOS)
+            listener.bind((addresses[RANK], 7000))
+            listener.listen(1)
+            listener.settimeout(PATIENCE)
+            peer = (addresses[(RANK + 1) % SIZE], 7000)
+            self.to_next = socket.socket()
+            tos.tag(self.to_next, DEFAULT_BF16_TOS, peer=peer)
+            deadline = time.monotonic() + PATIENCE
+            while self.to_next.connect_ex(peer) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            sock, _ = listener.accept()
+        sock.settimeout(PATIENCE)
+        self.from_last = sock.makefile("rb")
+
+    def turn(self, seed: int, count: int) -> None:
+        """Send values to the next host, and check those that come from the one before."""
+        from inceptionn.sim.golden import planes
+        from inceptionn.wire import BF16_LANES
+
+        self.to_next.sendall(gradients(seed + RANK, count, "bf16").tobytes())
+        sent = gradients(seed + (RANK - 1) % SIZE, count, "bf16")
+        came = np.frombuffer(self.from_last.read(sent.nbytes), np.uint16)
+        right = (came == sent) | (came == planes.lossy(sent, 2.0**-10, BF16_LANES))
+        assert right.all(), f"{np.sum(~right)} bf16 values are wrong"
+
+
+def soak(seconds: str, bf16: str) -> None:
+    """Mixed traffic until the time is up: all-reduces of many sizes, untagged bulk, datagrams of floats.
+
+    ``bf16``: "1" adds connections and datagrams of bf16.
+    """
     from inceptionn.collectives import allreduce_comp
     from inceptionn.transport import connect
 
@@ -196,6 +238,7 @@ def soak(seconds: str) -> None:
     neighbour = os.environ["INCEPTIONN_ADDRESSES"].split(",")[(RANK + 1) % SIZE]
     source = np.random.default_rng(1)  # alike at all ranks
     sums, bulk, floats, digest = 0, 0, 0, hashlib.sha256()
+    ring = HalfRing() if bf16 == "1" else None
     with (
         connect(RANK, SIZE, rendezvous, host=address, timeout=PATIENCE, nic=True) as group,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
@@ -212,6 +255,12 @@ def soak(seconds: str) -> None:
             sums, floats = sums + 1, floats + count
             for _ in range(int(source.integers(8))):
                 datagrams.sendto(gradients(RANK, int(source.integers(20, 360))).tobytes(), (neighbour, 9))
+            if ring is not None:
+                ring.turn(int(source.integers(1 << 30)), 2 * int(source.integers(1, 30_000)))
+                tos.tag(datagrams, DEFAULT_BF16_TOS)
+                half = gradients(RANK, 2 * int(source.integers(20, 360)), "bf16")
+                datagrams.sendto(half.tobytes(), (neighbour, 9))
+                tos.tag(datagrams)
             raw = source.bytes(int(source.integers(1, 100_000)))
             back = bytearray(len(raw))
             group.sendrecv((RANK + 1) % SIZE, raw, (RANK - 1) % SIZE, back)

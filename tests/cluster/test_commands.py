@@ -115,7 +115,7 @@ def test_a_register_is_written_at_a_time(tmp_path: Path) -> None:
         (["--vlan", "5000", "--nic", "none"], "must be 1..4094, not 5000"),
         (["--bound", "15"], "--bound"),
         (["--mode", "exact"], "--mode"),
-        (["--codec", "zip"], "--codec: codec must be one of paper, planes, not 'zip'"),
+        (["--codec", "zip"], "--codec: codec must be one of paper, planes, planes-half, not 'zip'"),
         (["--codec", "planes", "--mode", "literal"], "--mode: the codec planes has no modes, so not"),
         (["--at", "soon"], "event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not 'soon'"),
         (["--at", "1:5:CONTROL=0"], "host of an event must be 0..1, not 5"),

@@ -65,18 +65,29 @@ def test_the_host_library_falls_back_to_software(
     cluster = make_cluster(len(nics), nics, codecs=codecs)
     for nic, k in zip(cluster.nics, bounds, strict=True):
         set_bound(nic, k)
-    assert sums(cluster, tmp_path) == [{"nic": False, "bound": None, "mode": None}] * len(nics)
+    assert sums(cluster, tmp_path) == [{"nic": False, "bound": None, "mode": None, "bf16": False}] * len(nics)
 
 
-@pytest.mark.parametrize("k", [10, 7, 14])
-def test_the_host_library_learns_codec_and_bound(make_cluster: MakeCluster, tmp_path: Path, k: int) -> None:
-    cluster = make_cluster(3, "golden", codecs="planes", k=k)
+@pytest.mark.parametrize(
+    ("k", "codecs"),
+    [(10, ["planes"] * 3), (7, ["planes-half"] * 3), (14, ["planes-half", "planes", "planes-half"])],
+    ids=["fp32", "bf16", "one without bf16"],
+)
+def test_the_host_library_learns_codec_bound_and_lanes(
+    make_cluster: MakeCluster, tmp_path: Path, k: int, codecs: list[str]
+) -> None:
+    cluster = make_cluster(3, "golden", codecs=codecs, k=k)
     ranks = [start(cluster, rank, "allreduce", SUM_COUNT, "nic", tmp_path) for rank in range(3)]
-    assert [result(rank) for rank in ranks] == [{"nic": True, "bound": 2.0**-k, "mode": "planes"}] * 3
+    assert [result(rank) for rank in ranks] == [
+        {"nic": True, "bound": 2.0**-k, "mode": "planes", "bf16": set(codecs) == {"planes-half"}}
+    ] * 3
     found = [np.load(tmp_path / f"{rank}.npy") for rank in range(3)]
     assert len({each.tobytes() for each in found}) == 1
     exact = np.sum([gradients(rank, SUM_COUNT).astype(float) for rank in range(3)], axis=0)
     assert np.abs(found[0] - exact).max() <= 3 * 2.0**-k
     reports = cluster.host_reports()
-    assert total(reports, "TX_COMPRESSED") == total(reports, "RX_RESTORED") > 50
+    sent, came = (
+        total(reports, name) - total(reports, f"{name}_BF16") for name in ("TX_COMPRESSED", "RX_RESTORED")
+    )
+    assert sent == came > 50, "where one NIC has no bf16, the probe's packets are lost"
     assert total(reports, "RX_BAD_SHIM") == 0

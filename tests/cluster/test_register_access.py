@@ -16,6 +16,8 @@ from inceptionn.hdl.control.map_formats import bound_word
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.cluster.register_server import SOCKET, answer
+from inceptionn.sim.golden.packets import tcp
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS, DEFAULT_TOS_MASK
 
 
 @pytest.mark.parametrize("kind", ["golden", "rtl"])
@@ -38,6 +40,22 @@ def test_registers_of_a_running_cluster(
     for host, text in (("1", "host1 has no NIC with registers"), ("2", "host must be host0..host1, not")):
         assert main(["regs", "dump", "--cluster", host, *where[2:]]) == 1
         assert text in capsys.readouterr().err
+
+
+def test_registers_of_bf16_lanes(make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    """Counters by type of lane, and the switch for those of bf16."""
+    cluster = make_cluster(1, "golden", codecs="planes-half")
+    where = ["--cluster", "host0", "--socket", str(cluster.folder / SOCKET)]
+    nic, frame = cluster.nics[0], tcp(bytes(400), tos=DEFAULT_BF16_TOS)
+    nic.exchange([frame, tcp(bytes(400))], [])
+    assert main(["regs", "set", "TOS.BF16", "0", *where]) == 0
+    assert nic.read("TOS") == DEFAULT_TOS_MASK << 8 | DEFAULT_TOS
+    assert nic.exchange([frame], [])[0] == [frame]
+    assert main(["regs", "counters", *where, "--json", str(tmp_path / "counters.json")]) == 0
+    found = json.loads((tmp_path / "counters.json").read_text())
+    wanted = {"TX_COMPRESSED": 2, "TX_COMPRESSED_BF16": 1, "TX_LANES": 100, "TX_LANES_BF16": 200}
+    assert {name: found[name] for name in wanted} == wanted
+    assert found["RX_RESTORED_BF16"] == 0
 
 
 def test_the_socket_is_found_and_is_its_owners_alone(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Mixed traffic, and all counters agree: ten minutes in ``make soak``, seconds in ``make test``.
 
-``SOAK_CODEC``: of the NICs; by default each has its turn.
+``SOAK_CODEC``: of the NICs, by default paper and planes-half, which has traffic of both types of lanes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inceptionn.sim.cluster import HostReport
 SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))
 CODECS = os.environ.get("SOAK_CODEC", "").split(",")
 if CODECS == [""]:
-    CODECS = ["paper", pytest.param("planes", marks=pytest.mark.slow)]
+    CODECS = ["paper", pytest.param("planes-half", marks=pytest.mark.slow)]
 RANKS = 4
 _RAW = ("SHORT", "LONG", "ALIGNMENT", "PHASE", "EXPANDED", "AMBIGUOUS")
 _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded
@@ -27,7 +27,7 @@ _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec: str) -> None:
     cluster = make_cluster(RANKS, codecs=codec)
-    processes = [start(cluster, rank, "soak", SECONDS) for rank in range(RANKS)]
+    processes = [start(cluster, rank, "soak", SECONDS, int(codec == "planes-half")) for rank in range(RANKS)]
     answers = []
     for process in processes:
         output, _ = process.communicate(timeout=SECONDS + 120)
@@ -41,12 +41,16 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec:
     for host in reports:
         balance_one(host)
     balance_all(reports)
-    assert {host.codec.name for host in reports} == {codec}
+    assert {host.codec.variant for host in reports} == {codec}
+    bf16 = total(reports, "TX_COMPRESSED_BF16")
+    assert bf16 == total(reports, "RX_RESTORED_BF16") < total(reports, "TX_COMPRESSED")
+    assert (bf16 > 100) == (codec == "planes-half")
     assert total(reports, "TX_COMPRESSED") > 100
     assert total(reports, "TX_UNTAGGED") > 100
     print(
         f"{answers[0]['sums']} sums, {total(reports, 'TX_FRAMES_IN'):,} frames, "
-        f"{total(reports, 'TX_BYTES_IN'):,} bytes in, {total(reports, 'TX_BYTES_OUT'):,} on the wire"
+        f"{total(reports, 'TX_BYTES_IN'):,} bytes in, {total(reports, 'TX_BYTES_OUT'):,} on the wire, "
+        f"{total(reports, 'TX_COMPRESSED'):,} frames compressed, {bf16:,} of them bf16"
     )
 
 

@@ -18,12 +18,12 @@ UNSEEN = {"exponent 0", "exponent -6", "base 0, impossible", "impossible vector 
 UNSEEN |= {"left over and cut off"}  # the frame, not the block, is cut
 
 
-@pytest.mark.parametrize("prefix", ["", "planes_"], ids=["paper", "planes"])
+@pytest.mark.parametrize("prefix", ["", "planes_", "bf16_"], ids=["paper", "planes", "bf16"])
 def test_vectors(prefix: str) -> None:
     tshark = shutil.which("tshark")
     if tshark is None:
         pytest.skip("tshark is not installed")
-    names = ["frame.number", "inceptionn.malformed", "inceptionn.length"]
+    names = ["frame.number", "inceptionn.malformed", "inceptionn.type"]
     if prefix:
         names += [f"inceptionn.groups.code{code}" for code in range(16)]
     else:
@@ -33,16 +33,19 @@ def test_vectors(prefix: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert "lua" not in done.stderr.lower(), done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    seen = {int(number): (malformed in ("1", "True"), counts) for number, malformed, _, *counts in rows}
+    seen = {int(number): rest for number, *rest in rows}
+    types = set()
     checked = {"RESTORED": 0, "MALFORMED": 0}
     for sequence in json.loads((VECTORS / f"{prefix}receive.json").read_text()):
         for frame in sequence["frames"]:
             verdict = frame["verdict"]
             if verdict not in checked or frame["name"] in UNSEEN:
                 continue
-            malformed, counts = seen[frame["number"]]
-            assert malformed == (verdict == "MALFORMED"), frame["name"]
+            malformed, kind, *counts = seen[frame["number"]]
+            types.add(kind)
+            assert (malformed in ("1", "True")) == (verdict == "MALFORMED"), frame["name"]
             if verdict == "RESTORED":
                 assert list(map(int, counts)) == frame["codes" if prefix else "tags"], frame["name"]
             checked[verdict] += 1
     assert min(checked.values()) >= 15
+    assert types == ({"fp32", "bf16"} if prefix == "bf16_" else {"fp32"})

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Iterator
 
 import pytest
 
+from inceptionn.boards.access.inline import InlineBus
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import packets
 from inceptionn.sim.inline.model import (
@@ -22,7 +24,11 @@ from inceptionn.sim.inline.model import (
 )
 from inceptionn.sim.inline.pair import Pair
 from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
+from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
+from inceptionn.wire import DEFAULT_BF16_TOS
+
+BF16_CAPTURE = DEFAULT_CAPTURE.with_name("bf16.pcap")
 
 
 def frames_of(count: int, seed: int = 1) -> list[bytes]:
@@ -154,7 +160,7 @@ def test_refused() -> None:
 # With engines. Their model takes a minute to compile.
 
 
-@pytest.fixture(scope="module", params=["paper", "planes"])
+@pytest.fixture(scope="module", params=["paper", "planes-half"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with Pair(request.param) as made:
         yield made
@@ -163,9 +169,12 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
 @pytest.mark.slow
 def test_the_capture(pair: Pair) -> None:
     """Wire and host bytes equal the golden model in both directions, and the serial line's counters agree."""
-    sent = read_pcap(DEFAULT_CAPTURE)[:160]
     codec = pair.sides[0].model.codec
     assert codec is not None
+    half = NIC_VARIANTS[codec].half
+    sent = read_pcap(DEFAULT_CAPTURE)[:160]
+    if half:
+        sent = [*sent[:60], *read_pcap(BF16_CAPTURE)[:100]]
     pair.run(sent, sent[::2])
     assert differences(sent, pair, configured(codec)) == []
     assert differences(sent[::2], pair, configured(codec), sender=1) == []
@@ -173,6 +182,9 @@ def test_the_capture(pair: Pair) -> None:
     counts = pair.sides[0].model.counters()
     assert counts["TX_COMPRESSED"] > 0
     assert counts["RX_RESTORED"] > 0
+    if half:
+        assert 0 < counts["TX_COMPRESSED_BF16"] < counts["TX_COMPRESSED"]
+        assert 0 < counts["RX_RESTORED_BF16"] < counts["RX_RESTORED"]
 
 
 @pytest.mark.slow
@@ -195,3 +207,25 @@ def test_settings_over_the_serial_line(pair: Pair) -> None:
     assert [frame.data for frame in pair.sides[0].wire[before:]] == sent
     model.write_word(control, 3)
     assert model.read_word(control) == 3
+
+
+class Line:
+    """The device's serial line, as `InlineBus` uses one."""
+
+    def __init__(self, model: InlineModel) -> None:
+        self.model = model
+
+    def ask(self, text: str, answer: re.Pattern[bytes], refused: re.Pattern[bytes]) -> re.Match[bytes]:
+        found = answer.search(f"{self.model.ask(text)}\r\n".encode())
+        assert found is not None
+        return found
+
+
+@pytest.mark.slow
+def test_the_tool_finds_codec_and_lanes(pair: Pair) -> None:
+    model = pair.sides[0].model
+    bus = InlineBus(Line(model))  # type: ignore[arg-type]
+    assert [register.name for register in bus.registers] == [register.name for register in model.registers]
+    if model.codec == "planes-half":
+        assert bus.read("TOS.BF16") == DEFAULT_BF16_TOS
+        assert bus.read("RX_RESTORED_BF16") == model.read("RX_RESTORED_BF16")

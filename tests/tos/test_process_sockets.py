@@ -63,8 +63,9 @@ def test_tag_and_untag(other: Other, capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["tag", str(other.process.pid), "--peer", peer]) == 0
     assert f"to {peer}: ToS 0x28" in capsys.readouterr().out
     assert other.tos == 0x28
-    assert cli.main(["tag", str(other.process.pid), "--peer", f"localhost:{other.port}", "--tos", "72"]) == 0
-    assert other.tos == 0x48
+    argv = ["tag", str(other.process.pid), "--peer", f"localhost:{other.port}", "--tos", "0x2C"]
+    assert cli.main(argv) == 0
+    assert other.tos == 0x2C
     assert cli.main(["untag", str(other.process.pid), "--peer", peer]) == 0
     assert other.tos == 0
 
@@ -84,6 +85,7 @@ def test_wrong_arguments(other: Other, capsys: pytest.CaptureFixture[str]) -> No
         ([pid, "--peer", "nowhere"], 2, "an address is HOST:PORT, not 'nowhere'"),
         ([pid, "--peer", "no.such.host.invalid:1"], 2, "no such host: 'no.such.host.invalid'"),
         ([pid, "--peer", f"127.0.0.1:{other.port}", "--tos", "41"], 2, "tos must be one of 4..252"),
+        ([pid, "--peer", f"127.0.0.1:{other.port}", "--tos", "low"], 2, "ToS must be a number of 0..255"),
         (["0", "--peer", "a:1"], 2, "Invalid value for 'pid'"),
         ([pid], 2, "Missing option '--peer'"),
     ):

@@ -9,8 +9,8 @@ import pytest
 from inceptionn import Codec, Parameters
 from inceptionn.sim import golden
 from inceptionn.sim.golden import planes
-from inceptionn.transport.probe import alike, pattern, recognise
-from inceptionn.wire import VARIANTS, variant
+from inceptionn.transport.probe import alike, bf16_pattern, pattern, recognise, restored_bf16
+from inceptionn.wire import BF16_LANES, VARIANTS, variant
 
 PACKET = 362
 
@@ -50,6 +50,23 @@ def test_each_setting_is_told_from_all_others(k: int, mode: str) -> None:
         mixed = sent.copy()
         mixed[start : start + PACKET] = lossy[start : start + PACKET]
         assert recognise(mixed) == found
+
+
+@pytest.mark.parametrize("k", range(1, 15))
+def test_bf16_lanes_are_seen_at_every_bound(k: int) -> None:
+    """Each packet of the pattern is changed and shrinks; what fp32 lanes make of it is told from it."""
+    sent, codec = bf16_pattern(), Codec(2.0**-k, "planes")
+    lossy = planes.lossy(sent, 2.0**-k, BF16_LANES)
+    assert restored_bf16(lossy, codec)
+    assert not restored_bf16(sent, codec), "no engine changed it"
+    for start in range(0, sent.size, 2 * PACKET):
+        packet = slice(start, start + 2 * PACKET)
+        assert len(planes.compress_block(sent[packet], 127 - k, BF16_LANES)) + 8 < sent[packet].nbytes
+        mixed = sent.copy()
+        mixed[packet] = lossy[packet]
+        assert restored_bf16(mixed, codec), "all other packets were sent raw"
+    as_fp32 = planes.lossy(sent.view(np.float32), 2.0**-k).view(np.uint16)
+    assert not restored_bf16(as_fp32, codec)
 
 
 def test_codecs_that_are_not_alike() -> None:

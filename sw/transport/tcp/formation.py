@@ -8,13 +8,14 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...system.address import parse_address
 from ...system.text import brief
 from ...tos.mark import tag
-from ...wire import DEFAULT_TOS
-from ..base import DEFAULT_TIMEOUT, TransportError, name_of
-from ..probe import pattern, recognise
+from ...wire import DEFAULT_BF16_TOS, DEFAULT_TOS
+from ..base import DEFAULT_TIMEOUT, Request, TransportError, name_of
+from ..probe import bf16_pattern, pattern, recognise, restored_bf16
 from .channel import Channel
 from .control import PROTOCOL, Control
 from .joining import await_welcome, join
@@ -61,7 +62,8 @@ def connect(
     join. Nothing is encrypted (``docs/trust.md``).
 
     ``nic`` tells whether to use NICs with the engines. With None, every two ranks exchange floats over a
-    marked connection; if all of them arrive changed by one codec, ``transport.nic_codec`` is that codec.
+    marked connection; if all of them arrive changed by one codec, ``transport.nic_codec`` is that codec. With
+    the planes codec they then exchange bf16 with the ToS byte 0x2C, which ``transport.nic_bf16`` is about.
     False makes no marked connections. True tests like None, and raises if the NICs are not found. A `Codec`
     is used without a test.
 
@@ -136,7 +138,9 @@ def form(
             transport.nic_codec = nic
         elif marked:
             transport.nic_codec = _codec_of_nics(transport)
-            if transport.nic_codec is None:
+            if transport.nic_codec is not None:
+                transport.nic_bf16 = _bf16_of_nics(transport, transport.nic_codec, tos)
+            else:
                 transport._drop_floats()
                 if nic:
                     raise TransportError("no NIC with the engines between every pair of ranks")
@@ -205,21 +209,51 @@ def _rendezvous(
     return lines, hellos, session, accepting
 
 
+def _swap(transport: TcpTransport, sent: NDArray[Any]) -> tuple[list[NDArray[Any]], list[Request]]:
+    """Exchange values with all ranks over the marked connections, until nothing moves for `SILENCE` seconds.
+
+    Returns the received values by peer, and the requests, which are complete unless packets were lost.
+    """
+    peers = [peer for peer in range(transport.size) if peer != transport.rank]
+    received = [np.empty_like(sent) for _ in peers]
+    requests = [transport.irecv_into(*each, tagged=True) for each in zip(peers, received, strict=True)]
+    requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
+    transport._settle(requests, min(SILENCE, transport.timeout / 2))
+    return received, requests
+
+
+def _bf16_of_nics(transport: TcpTransport, codec: Codec, tos: int) -> bool:
+    """Tell whether the NICs of all ranks, which have this codec, have bf16 lanes, too.
+
+    The connections for floats carry the other ToS byte meanwhile. If one host's NIC compresses bf16 and the
+    other's does not restore it, the packets are lost until they are sent again with the first ToS byte. Their
+    values do not matter then.
+    """
+    if codec.codec != "planes" or transport.size == 1 or tos == DEFAULT_BF16_TOS:
+        return False
+    socks = transport.sockets(tagged=True).values()
+    for sock in socks:
+        tag(sock, DEFAULT_BF16_TOS)
+    received, requests = _swap(transport, bf16_pattern())
+    found = all(r.test() for r in requests) and all(restored_bf16(lanes, codec) for lanes in received)
+    answers = transport.exchange(found)
+    for sock in socks:
+        tag(sock, tos)
+    for request in requests:
+        request.wait()
+    agreed = all(answer is True for answer in answers)
+    _log.info("rank %d: the NICs have %sbf16 lanes", transport.rank, "" if agreed else "no ")
+    return agreed
+
+
 def _codec_of_nics(transport: TcpTransport) -> Codec | None:
     """Return the codec that all NICs of the group apply to marked floats.
 
     None if there is no such codec.
     """
-    sent = pattern()
-    peers = [peer for peer in range(transport.size) if peer != transport.rank]
-    received = {peer: np.empty_like(sent) for peer in peers}
-    requests = [transport.irecv_into(peer, received[peer], tagged=True) for peer in peers]
-    requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
-    transport._settle(requests, min(SILENCE, transport.timeout / 2))
+    received, requests = _swap(transport, pattern())
     try:
-        found = (
-            [recognise(lanes) for lanes in received.values()] if all(r.test() for r in requests) else [None]
-        )
+        found = [recognise(lanes) for lanes in received] if all(r.test() for r in requests) else [None]
     except ValueError:
         found = [None]
     codec = found[0] if found and all(other == found[0] for other in found) else None

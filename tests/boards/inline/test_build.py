@@ -192,6 +192,7 @@ def test_every_pin_and_clock_of_a_board(name: str) -> None:
     ("arguments", "text"),
     [
         (["--board", "arty"], "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
+        (["--half"], "--half: needs --codec planes, not paper"),
         (["--codec", "zip"], "must be one of paper, planes, none, not 'zip'"),
         (["--seeds", "0"], "must be 1..100, not 0"),
     ],

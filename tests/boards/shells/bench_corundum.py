@@ -8,6 +8,7 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from shell_bench import (
+    REGISTERS,
     Frame,
     Referee,
     Registers,
@@ -20,7 +21,7 @@ from shell_bench import (
     traffic,
 )
 
-from inceptionn.hdl.control.registers import IDENTITY, REGISTERS
+from inceptionn.hdl.control.registers import IDENTITY
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 

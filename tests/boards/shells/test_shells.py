@@ -21,6 +21,7 @@ from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.verilog import convert
 from inceptionn.sim import runner
+from inceptionn.sim.nic_codec import NicCodec
 from inceptionn.sim.nic_verilog import emit_nic
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ HERE = Path(__file__).parent
 @cache
 def engine(shape: EngineShape, engines: int = 1) -> str:
     """Verilog of the engine pair."""
-    return emit_nic(shape.codec.name, shape.lanes, engines)
+    return emit_nic(shape.codec.name, shape.lanes, engines, shape.half)
 
 
 def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, **parameters: Any) -> None:
@@ -47,7 +48,8 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     top = target.top or (target.module if target.make else "inceptionn_generic")
     path = HERE / f"bench_{bench or board.replace('-', '_')}.py"
     libraries = {ENGINE: engine(options.shape, options.engines)}
-    runner.run_bench(source, top, path, libraries=libraries, parameters=parameters)
+    codec = NicCodec(options.shape.codec.spec, options.half).variant
+    runner.run_bench(source, top, path, libraries=libraries, parameters={"codec": codec, **parameters})
 
 
 @pytest.mark.slow
@@ -79,14 +81,18 @@ def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_netfpga_sume(tmp_path: Path) -> None:
-    simulate(tmp_path, "netfpga-sume", Options())
+@pytest.mark.parametrize("half", [False, True], ids=["paper", "bf16"])
+def test_netfpga_sume(half: bool, tmp_path: Path) -> None:
+    simulate(tmp_path, "netfpga-sume", Options(codec="planes" if half else "paper", half=half))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [64, 128, 256, 512])
-def test_corundum(width: int, tmp_path: Path) -> None:
-    simulate(tmp_path, "corundum", Options(data_width=width), width=width)
+@pytest.mark.parametrize(
+    ("width", "half"), [(64, False), (128, False), (256, False), (512, False), (256, True)]
+)
+def test_corundum(width: int, half: bool, tmp_path: Path) -> None:
+    codec = "planes" if half else "paper"
+    simulate(tmp_path, "corundum", Options(data_width=width, codec=codec, half=half), width=width)
 
 
 @pytest.mark.parametrize(("engines", "lanes"), [(1, 8), (2, 8), (1, 16)])
