@@ -415,7 +415,14 @@ class Codec:
         return out
 
     def feed_back(
-        self, x: Any, residual: Floats, out: Floats | None = None, *, scale: int = 0, decay: float = 1.0
+        self,
+        x: Any,
+        residual: Floats,
+        out: Floats | None = None,
+        *,
+        scale: int = 0,
+        decay: float = 1.0,
+        dtype: Any = None,
     ) -> Floats:
         """Return `lossy` of ``x + decay * residual`` in float32, and make the residual what that loses.
 
@@ -424,7 +431,7 @@ class Codec:
         in memory; zero is what infinities and NaNs leave. ``out``, float32, may be ``x``. The residual is
         unspecified after an ``OverflowError``.
         """
-        values = _values(x)
+        values = _values(x, dtype)
         _destination(residual, values.size, None, "residual")
         if out is None:
             out = np.empty(values.shape, _FLOAT32)

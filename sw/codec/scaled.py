@@ -33,4 +33,4 @@ class ScaledCodec:
         self.decompress_add = bound(codec.decompress_add)
         self.compress_sum = bound(codec.compress_sum)
         self.lossy = bound(codec.lossy)
-        self.feed_back = partial(codec.feed_back, scale=exponent)
+        self.feed_back = bound(codec.feed_back)

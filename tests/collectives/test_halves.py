@@ -117,6 +117,30 @@ def test_ml_dtypes_error_feedback_and_statistics(threads: Group) -> None:
         assert raw == 4 * COUNT  # of two messages of half the values, as float32
 
 
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("codec", CODECS)
+def test_error_feedback_has_the_bits_of_float32(threads: Group, codec: Codec, dtype: str) -> None:
+    """Sums and residuals, over steps, in and out of place: the values are read as they are."""
+    x = values(3, dtype)
+
+    def run(t: Transport) -> list[Any]:
+        narrow, wide = ErrorFeedback(codec, 0.5), ErrorFeedback(codec, 0.5)
+        found = []
+        for step in range(3):
+            y, before = np.roll(x[t.rank], step), np.roll(x[t.rank], step)
+            z = converted(before, patterns=True)
+            into = y if step % 2 else np.zeros_like(y)
+            allreduce_comp(t, y, into, MEAN, codec=codec, dtype="bfloat16", feedback=(narrow, "w"))
+            allreduce_comp(t, None, z, MEAN, codec=codec, feedback=(wide, "w"))
+            assert step % 2 or np.array_equal(y.view(np.uint16), before.view(np.uint16))
+            found += [into.tobytes() == converted(z, dtype).tobytes()]
+        found += [narrow.residual("w").tobytes() == wide.residual("w").tobytes()]
+        return [*found, bool(narrow.residual("w").any())]
+
+    assert threads(3, run) == [[True] * 5] * 3
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_arrays_of_any_layout(threads: Group, dtype: str) -> None:
     """Unaligned and empty arrays, and receive buffers with gaps, give what plain arrays give."""

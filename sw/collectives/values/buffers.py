@@ -3,10 +3,10 @@
 
 C-contiguous float32 is used without a copy, so an all-reduce and an all-gather need no memory besides the
 receive buffer. So are float16 and bfloat16 where an `inceptionn.Codec` compresses sums in a ring in software:
-it reads and writes them, and sums are float32 (a reduce-scatter and a reduce need them in memory). Else they,
-and always float64, are converted into a float32 array of their size and back, which costs two passes over
-memory and 4 bytes per value. float64 loses its precision beyond float32. Results that do not fit the receive
-buffer's type become infinite.
+it reads and writes them, and sums are float32 (a reduce-scatter and a reduce need them in memory; error
+feedback, what it sends). Else they, and always float64, are converted into a float32 array of their size and
+back, which costs two passes over memory and 4 bytes per value. float64 loses its precision beyond float32.
+Results that do not fit the receive buffer's type become infinite.
 """
 
 from __future__ import annotations
