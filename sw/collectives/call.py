@@ -129,7 +129,7 @@ def run(
         buffers = buffers_of()
         agreed |= buffers.terms()
         direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
-        loaded = buffers.load(direct and collective.summed and size > 1)
+        loaded = buffers.load(direct and collective.summed and size > 1, settings.makes_sums)
         source, lanes = loaded.source, loaded.lanes
         own = source[loaded.own]
         lengths = settings.lengths(own.size)

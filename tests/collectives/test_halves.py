@@ -84,6 +84,27 @@ def test_bits_are_those_of_float32(
             assert np.array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("group_size", [1, 2, 3])
+@pytest.mark.parametrize("call", [allreduce_comp, reduce_scatter_comp])
+def test_groups_have_the_bits_of_float32(threads: Group, call: Any, group_size: int, dtype: str) -> None:
+    """Groups of one rank among them, whose values no codec of a group sees."""
+    x = values(3, dtype)
+    settings: dict[str, Any] = {"algorithm": "hierarchical", "group_size": group_size, "op": MEAN}
+
+    def run(t: Transport) -> list[bytes]:
+        found = []
+        for codec in CODECS:
+            y = of(call, t, x[t.rank], False, dtype="bfloat16", codec=codec, **settings)
+            z = of(call, t, converted(x[t.rank], patterns=True), False, codec=codec, **settings)
+            found += [y.tobytes(), converted(z, dtype).tobytes()]
+        return found
+
+    for first, wide, second, wide_too in threads(3, run):
+        assert (first, second) == (wide, wide_too)
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_overflow_of_any_rank_reaches_all(threads: Group, dtype: str) -> None:
     """As a GradScaler needs it: NaNs and infinities are in the sums where they were in the values."""
