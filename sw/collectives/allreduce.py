@@ -69,8 +69,8 @@ def allreduce_comp(
         square root. For "paper_baseline", ``group_size`` is the number of children per aggregator (default:
         one aggregator for all workers).
     dtype
-        "bfloat16": uint16 arrays hold bfloat16 patterns. ``feedback``, scale "tensor" and other algorithms
-        than "ring" make float32 copies of 16-bit arrays.
+        "bfloat16": uint16 arrays hold bfloat16 patterns. Of 16-bit arrays, scale "tensor" and aggregators
+        make float32 copies, "hierarchical" a float32 array of the sum, ``feedback`` one of what is sent.
     sub_block
         Approximate number of lanes per message.
     feedback

@@ -129,7 +129,7 @@ def run(
         buffers = buffers_of()
         agreed |= buffers.terms()
         direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
-        loaded = buffers.load(direct and collective.summed and size > 1 and feedback is None)
+        loaded = buffers.load(direct and collective.summed and size > 1, settings.makes_sums)
         source, lanes = loaded.source, loaded.lanes
         own = source[loaded.own]
         lengths = settings.lengths(own.size)
@@ -161,10 +161,10 @@ def run(
         first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
         coding = perf_counter()
         if feedback is not None or first:
-            own, source = _quantised(values, lanes[loaded.own], codec, scaling, feedback), lanes
+            own, source = _quantised(values, lanes, loaded.own, codec, scaling, feedback)
         coding = perf_counter() - coding
         if sums:
-            codec, scalings = _summing(codec, path, scalings, source.dtype)
+            codec, scalings = _summing(codec, path, scalings, np.uint16 in (source.dtype, lanes.dtype))
         if any(scalings[rank].exponents) and collective.contributes:
             scalings[rank].multiply(own, lanes[loaded.own])
             source = lanes
@@ -207,23 +207,32 @@ def _most(largest: Sequence[Sequence[int | None] | None]) -> int | None:
 
 
 def _summing(
-    codec: StreamCodec, path: Path, scalings: list[Scaling], dtype: Any
+    codec: StreamCodec, path: Path, scalings: list[Scaling], patterns: bool
 ) -> tuple[StreamCodec, list[Scaling]]:
-    """Return a codec's form for sums of a type, and by rank the scaling that is left to the lanes."""
+    """Return a codec's form for sums, and by rank the scaling that is left to the lanes.
+
+    ``patterns``: whether uint16 arrays are bfloat16.
+    """
     if not isinstance(codec, Codec):
         return codec, scalings
     if path == "software" and (common := scalings[0].common) is not None:
-        patterns = "bfloat16" if dtype == np.uint16 else None
-        return codec.summing(common, patterns), [Scaling()] * len(scalings)
+        return codec.summing(common, "bfloat16" if patterns else None), [Scaling()] * len(scalings)
     return codec.summing(), scalings
 
 
-def _quantised(values: Lanes | Fed, into: Lanes, codec: Any, scaling: Scaling, feedback: Feedback) -> Lanes:
-    """Return what the codec keeps of a rank's own values in a sum, in ``into``; ``feedback`` has the rest."""
+def _quantised(
+    values: Lanes | Fed, lanes: Lanes, own: slice, codec: Any, scaling: Scaling, feedback: Feedback
+) -> tuple[Lanes, Lanes]:
+    """Return what the codec keeps of a rank's own values in a sum, and the array with it.
+
+    That is ``lanes``, or where they are 16-bit values a new one of float32. ``feedback`` has the rest.
+    """
+    whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
+    into = whole[own]
     if isinstance(values, Fed):
         assert feedback is not None
         memory, name = feedback
-        return memory.kept(values, name, codec, scaling, into)
+        return memory.kept(values, name, codec, scaling, into), whole
     for where, exponent in scaling.pieces(values.size):
         codec.summing(exponent).lossy(values[where], into[where])
-    return into
+    return into, whole

@@ -92,8 +92,8 @@ class ErrorFeedback:
         np.copyto(out, kept)
         return out
 
-    def fed(self, gradient: Floats, name: Hashable = "") -> Fed:
-        """Return a gradient and its residual, for `kept`. No residual changes.
+    def fed(self, gradient: NDArray[Any], name: Hashable = "") -> Fed:
+        """Return a gradient of a type that `Fed` takes, and its residual, for `kept`. No residual changes.
 
         Raises ``ValueError`` if the shape of ``name`` has changed.
         """
@@ -107,16 +107,17 @@ class ErrorFeedback:
     ) -> Floats:
         """Return what a codec keeps of a gradient and its residual, scaled so. The rest is the new residual.
 
-        ``out`` is C-contiguous memory of its shape for the result, and may be the gradient's.
+        ``out`` is C-contiguous float32 memory of its shape for the result, and may be the gradient's.
         """
         if not isinstance(codec, Codec):
             kept, self._residuals[name] = _apart(fed.added(), codec, scaling.common, out)
             return kept
-        residual = np.zeros_like(fed.own) if fed.residual is None else fed.residual
-        kept = np.empty_like(fed.own) if out is None else out
+        residual = np.zeros(fed.own.shape, np.float32) if fed.residual is None else fed.residual
+        kept = np.empty(fed.own.shape, np.float32) if out is None else out
         own, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
+        patterns = "bfloat16" if own.dtype == np.uint16 else None
         for where, exponent in scaling.pieces(own.size):
-            codec.summing(exponent).feed_back(own[where], left[where], into[where], decay=fed.decay)
+            codec.summing(exponent, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
         self._residuals[name] = residual
         return kept
 

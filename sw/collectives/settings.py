@@ -161,8 +161,14 @@ class Settings:
 
     @property
     def takes_halves(self) -> bool:
-        """Whether sums can use arrays of 16-bit values: in a ring, with one scale, that of the streams."""
-        return self.algorithm == "ring" and self.sections is None
+        """Whether sums can use arrays of 16-bit values: in rings, with one scale, that of the streams."""
+        rings = self.algorithm == "ring" or (self.algorithm == "hierarchical" and self.upper == "ring")
+        return rings and self.sections is None
+
+    @property
+    def makes_sums(self) -> bool:
+        """Whether sums of some ranks are made in memory, not as streams alone, on the way to the result."""
+        return self.algorithm != "ring"
 
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""

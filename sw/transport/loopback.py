@@ -2,7 +2,8 @@
 """A group whose ranks are threads of one process. It behaves like the others, without sockets.
 
 With ``nic_codec``, tagged floats arrive as if a pair of NICs had processed them. They are cut into packets.
-Most packets are lossy; some are unchanged, since an engine may send any packet raw.
+Most packets are lossy; some are unchanged, since an engine may send any packet raw. Real ones can take the
+place of this model.
 """
 
 from __future__ import annotations
@@ -150,9 +151,17 @@ class _Receive(Request):
 class LoopbackTransport(Transport):
     """One of the ranks that `loopback` makes."""
 
-    def __init__(self, group: _Group, rank: int, timeout: float, nic_codec: Codec | None, seed: int) -> None:
+    def __init__(
+        self,
+        group: _Group,
+        rank: int,
+        timeout: float,
+        nic_codec: Codec | None,
+        nics: Callable[[bytes], bytes] | None,
+        seed: int,
+    ) -> None:
         self.rank, self.size, self.timeout, self.nic_codec = rank, group.size, timeout, nic_codec
-        self._group = group
+        self._group, self._nics = group, nics
         self._pending: dict[tuple[int, bool], deque[_Receive]] = {}
         self._round = 0
         self._woken = False
@@ -182,6 +191,8 @@ class LoopbackTransport(Transport):
     def _through_nics(self, view: memoryview) -> bytes:
         """Return tagged floats as they arrive: packets are raw with probability 1/4, else lossy."""
         assert self.nic_codec is not None
+        if self._nics is not None:
+            return self._nics(bytes(view))
         lanes = np.frombuffer(view, np.dtype("<f4"), count=view.nbytes // LANE_BYTES).copy()
         for start in range(0, lanes.size, PACKET_LANES):
             packet = lanes[start : start + PACKET_LANES]
@@ -278,14 +289,20 @@ class LoopbackTransport(Transport):
 
 
 def loopback(
-    size: int, *, timeout: float = DEFAULT_TIMEOUT, nic_codec: Codec | None = None, seed: int = 0
+    size: int,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    nic_codec: Codec | None = None,
+    nics: Callable[[bytes], bytes] | None = None,
+    seed: int = 0,
 ) -> list[LoopbackTransport]:
     """Make the transports of a group of ``size`` ranks, one for each thread.
 
     With ``nic_codec`` they behave like hosts whose NICs apply this codec to tagged floats. ``seed`` decides
-    which packets stay raw. Raises ``ValueError`` for a size below 1.
+    which packets stay raw. Where ``nics`` is given, it returns instead what arrives of a tagged message, such
+    as ``inceptionn.sim.nic_link.NicLink.carry``; threads call it. Raises ``ValueError`` for a size below 1.
     """
     if size < 1:
         raise ValueError(f"size must be at least 1, not {size!r}")
     group = _Group(size)
-    return [LoopbackTransport(group, rank, timeout, nic_codec, seed) for rank in range(size)]
+    return [LoopbackTransport(group, rank, timeout, nic_codec, nics, seed) for rank in range(size)]

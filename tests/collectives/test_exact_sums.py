@@ -71,6 +71,45 @@ def test_trees_whose_aggregators_have_no_values(threads: Group, ranks: int, grou
         assert set(threads(ranks, run)) == {golden.lattice.total(list(x), 2.0**-10, 4).tobytes()}
 
 
+@pytest.mark.parametrize(("scale", "k"), [(None, 10), (None, 1), (-20, 14)])
+def test_unscaled_sums_are_exact_up_to_2_24_steps(threads: Group, scale: int | None, k: int) -> None:
+    """At the limit all orders give the same bits; two steps further they do not: so it is the limit."""
+    step = 2.0 ** (1 - k - (scale or 0))
+    for steps, results in (((1 << 24) - 2, 1), (1 << 24, 2)):
+        x = np.full((3, 40), step, np.float32)
+        x[0] *= steps
+        found = set()
+        for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
+
+            def run(t: Transport, order: Any = order, x: np.ndarray = x) -> bytes:
+                y = np.empty(40, np.float32)
+                allreduce_comp(
+                    t, x[order[t.rank]], y, codec=Codec(2.0**-k, "planes"), scale=scale,
+                    algorithm="worker_aggregator",
+                )  # fmt: skip
+                return y.tobytes()
+
+            found |= set(threads(3, run))
+        assert len(found) == results
+        if results == 1:
+            assert found == {np.full(40, step * (1 << 24), np.float32).tobytes()}
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 10, 14])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 64, 129, 512])
+def test_scaled_sums_cannot_get_there(ranks: int, k: int) -> None:
+    """`Codec.summing` has the proof: with "auto" a sum has at most max(2^(k-1), N) steps, of any values."""
+    codec = Codec(2.0**-k, "planes")
+    ends = np.float32(2) ** np.arange(-149, 128, 3, dtype=np.float32)
+    for x in np.concatenate((ends, np.nextafter(ends, np.float32(0)), [np.finfo(np.float32).max])):
+        largest = largest_exponent(np.array([x], np.float32), codec)
+        exponent = common_scale("auto", [largest] * ranks, ranks)
+        scaled = np.array([x], np.float32) * np.float32(2.0**exponent)  # as streams hold it
+        steps = ranks * float(codec.summing().lossy(scaled)[0]) * 2.0 ** (k - 1)
+        most = max(1 << k - 1, ranks) if exponent > -126 else 1 << 24  # scales end there
+        assert steps <= most <= 1 << 24, (x, exponent)
+
+
 def test_values_themselves_depend_on_order(threads: Group) -> None:
     """What is exact with planes is not so without: the other codec, and none."""
     x = np.random.default_rng(4).normal(size=(5, 3000)).astype(np.float32)

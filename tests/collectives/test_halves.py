@@ -84,6 +84,27 @@ def test_bits_are_those_of_float32(
             assert np.array_equal(found.view(np.uint16), wanted.view(np.uint16))
 
 
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("group_size", [1, 2, 3])
+@pytest.mark.parametrize("call", [allreduce_comp, reduce_scatter_comp])
+def test_groups_have_the_bits_of_float32(threads: Group, call: Any, group_size: int, dtype: str) -> None:
+    """Groups of one rank among them, whose values no codec of a group sees."""
+    x = values(3, dtype)
+    settings: dict[str, Any] = {"algorithm": "hierarchical", "group_size": group_size, "op": MEAN}
+
+    def run(t: Transport) -> list[bytes]:
+        found = []
+        for codec in CODECS:
+            y = of(call, t, x[t.rank], False, dtype="bfloat16", codec=codec, **settings)
+            z = of(call, t, converted(x[t.rank], patterns=True), False, codec=codec, **settings)
+            found += [y.tobytes(), converted(z, dtype).tobytes()]
+        return found
+
+    for first, wide, second, wide_too in threads(3, run):
+        assert (first, second) == (wide, wide_too)
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_overflow_of_any_rank_reaches_all(threads: Group, dtype: str) -> None:
     """As a GradScaler needs it: NaNs and infinities are in the sums where they were in the values."""
@@ -115,6 +136,30 @@ def test_ml_dtypes_error_feedback_and_statistics(threads: Group) -> None:
     for y, z, raw in threads(2, run):
         assert np.array_equal(y, z)
         assert raw == 4 * COUNT  # of two messages of half the values, as float32
+
+
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("codec", CODECS)
+def test_error_feedback_has_the_bits_of_float32(threads: Group, codec: Codec, dtype: str) -> None:
+    """Sums and residuals, over steps, in and out of place: the values are read as they are."""
+    x = values(3, dtype)
+
+    def run(t: Transport) -> list[Any]:
+        narrow, wide = ErrorFeedback(codec, 0.5), ErrorFeedback(codec, 0.5)
+        found = []
+        for step in range(3):
+            y, before = np.roll(x[t.rank], step), np.roll(x[t.rank], step)
+            z = converted(before, patterns=True)
+            into = y if step % 2 else np.zeros_like(y)
+            allreduce_comp(t, y, into, MEAN, codec=codec, dtype="bfloat16", feedback=(narrow, "w"))
+            allreduce_comp(t, None, z, MEAN, codec=codec, feedback=(wide, "w"))
+            assert step % 2 or np.array_equal(y.view(np.uint16), before.view(np.uint16))
+            found += [into.tobytes() == converted(z, dtype).tobytes()]
+        found += [narrow.residual("w").tobytes() == wide.residual("w").tobytes()]
+        return [*found, bool(narrow.residual("w").any())]
+
+    assert threads(3, run) == [[True] * 5] * 3
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inceptionn.evaluate.bench.collective.exact import VERILOG, compare
 from inceptionn.sim.golden import lattice, packets
+from inceptionn.sim.nic_link import NicLink
 from inceptionn.sim.verilated import VerilatedNic
 
 
@@ -35,3 +37,17 @@ def test_sums_pass_unchanged(nic: VerilatedNic, codec: str) -> None:
     assert len(wired[3].data) < len(frames[3])
     came = nic.receive([(frame.data, frame.bad) for frame in wired])
     assert [frame.data == sent for frame, sent in zip(came, frames, strict=True)] == [True] * 6 + [False]
+
+
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered in add:RuntimeWarning")  # infinities
+@pytest.mark.parametrize("codec", ["planes"], indirect=True, scope="session")
+def test_sums_of_random_cases_through_the_nic(nic: VerilatedNic, codec: str) -> None:
+    """``inceptionn bench exact --nic`` in small: rings and groups of ranks whose floats pass the Verilog."""
+    link, sums = NicLink(nic), 0
+    for number in range(6):
+        _, counts = compare(np.random.default_rng((5, number)), 2, link)
+        assert not any(others for _, others in counts.values()), (number, counts)
+        sums += counts[VERILOG][0]
+    assert sums >= 6
+    assert 0 < link.compressed < link.frames

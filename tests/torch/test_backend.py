@@ -45,7 +45,14 @@ def test_sums_and_means_in_a_compressed_group(ranks: Ranks, group: str) -> None:
         for half in HALVES:
             assert 0 < rank[group][half] <= 2 * ERROR, half
         assert rank[group]["gathered"] == 0
-        assert rank["compressed"] == len([*SUMMED, *HALVES])
+        assert rank["compressed"] == len([*SUMMED, "of other ranks", *HALVES])
+
+
+def test_sums_with_planes_do_not_depend_on_who_has_which_values(ranks: Ranks) -> None:
+    """Those of the paper's codec do: the group of the first test has it, the mesh has the default."""
+    for rank in ranks:
+        assert rank["mesh"]["of other ranks"] == 0
+        assert rank["reductions"]["of other ranks"] > 0
 
 
 def test_all_gather_is_compressed_on_request(ranks: Ranks) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec import converted
 from ..values.wire_form import Incoming, Then, WireForm
 from .parts import Cut
 
@@ -87,7 +88,8 @@ def ring(
         return
     for where in (parts.sub(0, sub) for sub in range(parts.subs)):
         if lanes is not source:
-            lanes[where] = source[where]
+            own = source[where]
+            lanes[where] = own if own.dtype == lanes.dtype else converted(own, patterns=True)
         if settled is not None:
             settled(where)
 

@@ -2,11 +2,11 @@
 """The callers' arrays, of several types, as fp32 lanes.
 
 C-contiguous float32 is used without a copy, so an all-reduce and an all-gather need no memory besides the
-receive buffer. So are float16 and bfloat16 where an `inceptionn.Codec` compresses sums in a ring in software:
-it reads and writes them, and sums are float32 (a reduce-scatter and a reduce need them in memory). Else they,
-and always float64, are converted into a float32 array of their size and back, which costs two passes over
-memory and 4 bytes per value. float64 loses its precision beyond float32. Results that do not fit the receive
-buffer's type become infinite.
+receive buffer. So are float16 and bfloat16 where an `inceptionn.Codec` compresses sums in rings in software:
+it reads them, and in one ring writes them. Sums are float32: a reduce-scatter, a reduce and groups of ranks
+need them in memory, error feedback needs what it sends. Else they, and always float64, are converted into a
+float32 array of their size and back, which costs two passes over memory and 4 bytes per value. float64 loses
+its precision beyond float32. Results that do not fit the receive buffer's type become infinite.
 """
 
 from __future__ import annotations
@@ -85,11 +85,14 @@ class Buffers:
         """Return the terms that must be equal at all ranks."""
         return {"count": self.receive.size, "dtype": self.type}
 
-    def load(self, halves: bool = False) -> Loaded:
+    def load(self, halves: bool = False, sums: bool = False) -> Loaded:
         """Return the values as lanes, in the callers' own memory if possible.
 
-        ``halves``: whether float16 and bfloat16 may stay what they are.
+        ``halves``: whether float16 and bfloat16 may stay what they are. ``sums``: whether there must be
+        float32 memory for sums of them.
         """
+        if halves and sums and self.type in HALVES:
+            return self._load_halves()
         everything = slice(0, self.send.size)
         direct = self.type == "float32" or (halves and self.type in HALVES)
         if not direct or not self.receive.flags.c_contiguous:
@@ -123,8 +126,8 @@ class RootBuffers(Buffers):
         super().__init__(sendbuf, recvbuf, dtype)
         self.is_root = is_root
 
-    def load(self, halves: bool = False) -> Loaded:
-        return self._load_halves() if halves and self.type in HALVES else super().load()
+    def load(self, halves: bool = False, sums: bool = False) -> Loaded:
+        return super().load(halves, True)
 
     def store(self, lanes: Lanes) -> None:
         if self.is_root:
@@ -195,7 +198,7 @@ class ScatterBuffers(BlockBuffers):
         whole, block = ("recvbuf", None) if self.in_place else ("sendbuf", self.receive)
         self._set_counts(self.send, block, whole, "recvbuf")
 
-    def load(self, halves: bool = False) -> Loaded:
+    def load(self, halves: bool = False, sums: bool = False) -> Loaded:
         if halves and self.type in HALVES:
             return self._load_halves()
         everything = slice(0, self.send.size)
@@ -223,7 +226,7 @@ class GatherBuffers(BlockBuffers):
     def _check_counts(self) -> None:
         self._set_counts(self.receive, None if self.in_place else self.send, "recvbuf", "sendbuf")
 
-    def load(self, halves: bool = False) -> Loaded:
+    def load(self, halves: bool = False, sums: bool = False) -> Loaded:
         direct = self.type == "float32" and self.receive.flags.c_contiguous
         lanes: Lanes = self.receive.reshape(-1) if direct else np.empty(self.receive.size, np.float32)
         if not self.in_place:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import largest_magnitude
+from ...codec import converted, largest_magnitude
 
 Floats = NDArray[np.float32]
 
@@ -18,10 +18,11 @@ Floats = NDArray[np.float32]
 class Fed:
     """Values and their residual times ``decay``, which are added only as they are used.
 
-    Their sum would need two more passes over memory. ``residual`` is None before the first step.
+    Their sum would need two more passes over memory. ``residual`` is None before the first step. Values are
+    float32, float16, or uint16 with bfloat16 patterns.
     """
 
-    own: Floats
+    own: NDArray[Any]
     residual: Floats | None = None
     decay: float = 1.0
 
@@ -35,12 +36,13 @@ class Fed:
         return Fed(self.own[where], None if self.residual is None else self.residual[where], self.decay)
 
     def added(self) -> Floats:
-        """Return the sums, in new memory."""
-        if self.residual is None:
-            return self.own.copy()
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(self.own + self.residual * np.float32(self.decay))
+        """Return the sums, float32 in new memory."""
+        added = converted(self.own, patterns=True)
+        if self.residual is not None:
+            with np.errstate(invalid="ignore", over="ignore"):
+                added += self.residual * np.float32(self.decay)
+        return added
 
     def largest(self) -> float:
         """Return the largest finite magnitude of the sums, 0 if there is none."""
-        return largest_magnitude(self.own, self.residual, self.decay)
+        return largest_magnitude(self.own, self.residual, self.decay, dtype="bfloat16")

@@ -348,6 +348,11 @@ class Compressed(WireForm):
         self.spent.codec += perf_counter() - start
 
 
+def sums_exactly(form: WireForm) -> bool:
+    """Tell whether what arrives are multiples of a power of two each, whose sums in float64 are exact."""
+    return isinstance(form, Compressed) and bool(getattr(form.codec, "sums_exactly", False))
+
+
 def wire_form(transport: Transport, path: str, codec: StreamCodec, factor: float | None = None) -> WireForm:
     """Return the form of a path: `Tagged` for "nic", `Raw` for "off", `Compressed` for "software".
 

@@ -129,7 +129,8 @@ class ParameterServer:
             if transport.rank in self.servers:
                 index = self.servers.index(transport.rank)
                 serving = Serving(
-                    self.plan, index, values, self.workers, rule, mode, pull, transport.timeout, saving
+                    self.plan, index, values, self.workers, rule, mode, pull, transport.timeout, saving,
+                    push.exact,
                 )  # fmt: skip
             check_policy(nonfinite)
             terms |= {f"shape of key {key!r}": list(value.shape) for key, value in values.items()}

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..parameters import Floats
 from .optimizer import Optimizer
@@ -40,11 +41,12 @@ def own(part: str) -> Iterator[None]:
 class _Step:
     """The gradients of one partition and step, summed in the order of the workers, whenever they arrive.
 
-    This order makes the sum the same in every run.
+    This order makes the sum the same in every run. ``exact``: so does any other then; see `Server`.
     """
 
-    def __init__(self) -> None:
-        self.total: Floats | None = None
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+        self.total: Floats | NDArray[np.float64] | None = None
         self.summed = 0
         """Number of workers whose gradient is in the sum, or who skipped the step."""
         self.count = 0
@@ -60,9 +62,19 @@ class _Step:
                 continue
             self.count += 1
             if self.total is None:
-                self.total = part
+                self.total = part.astype(np.float64) if self._exact else part
             else:
                 self.total += part
+
+    def mean(self) -> Floats | None:
+        """Return the mean of the gradients, float32; None if there are none."""
+        if self.total is None:
+            return None
+        with np.errstate(over="ignore"):
+            mean: Floats = self.total.astype(np.float32, copy=False)
+        if self.count > 1:
+            mean *= np.float32(1.0 / self.count)
+        return mean
 
     def has(self, worker: int) -> bool:
         return worker < self.summed or worker in self.waiting
@@ -88,6 +100,9 @@ class Server:
         This server's own instance.
     updated
         Called with each partition and its new version, directly after the update.
+    exact
+        Gradients are multiples of a power of two each, so they are added in float64, where their sum is exact
+        and the same for every order of the workers: as long as it has at most 2^53 of the smallest step.
     """
 
     def __init__(
@@ -99,6 +114,7 @@ class Server:
         optimizer: Optimizer,
         mode: Mode = "sync",
         updated: Updated | None = None,
+        exact: bool = False,
     ) -> None:
         if mode not in ("sync", "async"):
             raise ValueError(f"mode must be 'sync' or 'async', not {mode!r}")
@@ -117,6 +133,7 @@ class Server:
         self._steps: dict[int, dict[int, _Step]] = {number: {} for number in self.partitions}
         self._seen: dict[tuple[int, int], int] = {}
         self._updated = updated or (lambda partition, version: None)
+        self._exact = exact
 
     def push(self, worker: int, number: int, step: int, gradient: Floats | None) -> None:
         """Take a worker's gradient of a partition, float32[n]. The server may change the array from then on.
@@ -148,13 +165,12 @@ class Server:
                 if step < due
                 else f"worker {worker} pushed step {step} of key {partition.key!r}, its next is {due}"
             )
-        steps.setdefault(step, _Step()).add(worker, gradient)
+        steps.setdefault(step, _Step(self._exact)).add(worker, gradient)
         while (full := steps.get(self.versions[number])) is not None and full.summed == self.workers:
             del steps[self.versions[number]]
-            if full.total is not None:
-                if full.count > 1:
-                    full.total *= np.float32(1.0 / full.count)
-                self._update(partition, full.total)
+            mean = full.mean()
+            if mean is not None:
+                self._update(partition, mean)
             else:
                 self._advance(partition)
 

@@ -41,7 +41,7 @@ class Serving:
     every run gives the same bits.
 
     ``ranks`` are those of the workers, for messages. A worker may be silent for ``timeout`` seconds while
-    others wait for it.
+    others wait for it. ``exact`` is that of `Server`.
     """
 
     def __init__(
@@ -55,8 +55,9 @@ class Serving:
         pull_leg: Leg,
         timeout: float,
         checkpoints: Checkpoints | None = None,
+        exact: bool = False,
     ) -> None:
-        self.server = Server(plan, index, parameters, len(ranks), optimizer, mode, self._updated)
+        self.server = Server(plan, index, parameters, len(ranks), optimizer, mode, self._updated, exact)
         self.checkpoints = checkpoints
         self.done: set[int] = set()
         """Workers that have sent their last push and pull."""

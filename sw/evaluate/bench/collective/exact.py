@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
+from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ KINDS = ("gradients", "bfloat16", "ties", "large", "special")
 """Normal values of several sizes, those that came from bfloat16, half steps, raw lanes on and off the
 lattice, and subnormal and infinite values and NaNs among all these."""
 EXACT = 1 << 24
+VERILOG = "through the NIC's Verilog"
 _SPECIAL = np.array([1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFABCDEF], np.uint32)
 
 
@@ -104,6 +106,10 @@ class Way:
     settings: Settings
 
 
+def _has_nics(way: Way) -> bool:
+    return bool(way.settings["path"] == "nic")
+
+
 def ways(source: Generator, ranks: int) -> Iterator[Way]:
     """Yield every way of a sum, with group and sub-block sizes drawn at random."""
 
@@ -130,11 +136,16 @@ def ways(source: Generator, ranks: int) -> Iterator[Way]:
         )  # fmt: skip
 
 
-def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0) -> Floats:
-    """Return the sum that the ranks get, who hold the values in an ``order``; raise if they differ."""
+def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0, nics: Any = None) -> Floats:
+    """Return the sum that the ranks get, who hold the values in an ``order``; raise if they differ.
+
+    ``nics``: an ``inceptionn.sim.nic_link.NicLink`` in place of NICs' model.
+    """
     settings = {"codec": case.codec, "scale": case.scale, "sections": case.sections, **way.settings}
-    nics = case.codec if way.settings["path"] == "nic" else None
-    transports = loopback(len(order), nic_codec=nics, seed=seed)
+    nic_codec = case.codec if way.settings["path"] == "nic" else None
+    if nics is not None:
+        nics.configure(case.codec.parameters)
+    transports = loopback(len(order), nic_codec=nic_codec, nics=nics and nics.carry, seed=seed)
     calls = [
         lambda t=t, x=case.values[place]: way.collective(t, x, case.op, settings)
         for t, place in zip(transports, order, strict=True)
@@ -158,22 +169,28 @@ def codec_path(path: str) -> Iterator[None]:
         force_path(before)
 
 
-def compare(source: Generator, each: int) -> tuple[bytes, dict[str, tuple[int, int]]]:
+def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """Draw a case, sum it in ``each`` ways of those there are, and return the first one's bits.
 
     Also returns, by way and by path of the codec, how many sums there were and how many had other bits.
+    ``nics``, a NicLink, carries what ways with NICs send; the first way is one.
     """
     case, paths = a_case(source), available_paths()
     ranks = len(case.values)
     every = list(ways(source, ranks))
+    drawn = [every[place] for place in source.permutation(len(every))]
+    if nics is not None:
+        drawn.insert(0, drawn.pop(next(at for at, way in enumerate(drawn) if _has_nics(way))))
     first: bytes | None = None
     counts: dict[str, tuple[int, int]] = {}
-    for way in (every[place] for place in source.permutation(len(every))[:each]):
+    for way in drawn[:each]:
         path = str(source.choice(paths))
+        link = nics if _has_nics(way) else None
         with codec_path(path):
-            found = result(case, way, source.permutation(ranks), int(source.integers(1 << 30))).tobytes()
+            order, seed = source.permutation(ranks), int(source.integers(1 << 30))
+            found = result(case, way, order, seed, link).tobytes()
         first = found if first is None else first
-        for name in (way.name, f"path {path}"):
+        for name in (way.name, f"path {path}", *([] if link is None else [VERILOG])):
             sums, others = counts.get(name, (0, 0))
             counts[name] = sums + 1, others + (found != first)
     assert first is not None
@@ -185,6 +202,9 @@ def exact(
         int, typer.Option(min=1, max=10**7, help="Random sets of values of 2 to 8 ranks.")
     ] = 2000,
     each: Annotated[int, typer.Option(min=2, max=14, help="Ways of summing each of them.")] = 6,
+    nic: Annotated[
+        int, typer.Option(min=0, help="In so many of them, the NICs are the NIC's Verilog (Verilator).")
+    ] = 0,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(cases=100)] = False,
     json_file: JsonFile = None,
@@ -195,26 +215,32 @@ def exact(
     Values are of all kinds: normal, from bfloat16, halfway between steps, large, subnormal, infinite and
     NaNs; bounds 2**-1 to 2**-14; with scale "auto", "tensor", fixed and none; sums and means. Ways: rings,
     groups, aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw
-    at random; sizes of groups and sub-blocks; who holds which values; every path of the codec. The hash is
-    that of all sums. About two minutes, with --quick some seconds.
+    at random; sizes of groups and sub-blocks; who holds which values; every path of the codec. With --nic,
+    some NICs are the Verilog of the real one (extra `sim`). The hash is that of all sums, with or without it.
+    About two minutes, with --quick some seconds.
     """
     out = report.Report(seed, json_file, csv_file)
     digest = blake2b(digest_size=16)
     total: dict[str, list[int]] = {}
-    for number in range(cases):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a large bound may lose everything
-            bits, counts = compare(np.random.default_rng((seed, number)), each)
-        digest.update(bits)
-        for name, found in counts.items():
-            total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), found, strict=True)]
-    out.show_conditions(f"{cases} cases, {each} ways of summing each")
+    frames = ""
+    with import_module("inceptionn.sim.nic_link").NicLink.of("planes") if nic else nullcontext() as nics:
+        for number in range(cases):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a large bound may lose everything
+                source = np.random.default_rng((seed, number))
+                bits, counts = compare(source, each, nics if number < nic else None)
+            digest.update(bits)
+            for name, found in counts.items():
+                total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), found, strict=True)]
+        if nics is not None:
+            frames = f"; {nics.frames} frames through the NIC's Verilog, {nics.compressed} of them compressed"
+    out.show_conditions(f"{cases} cases, {each} ways of summing each{frames}")
     table = Table("Exact sums", "", "sums", "with other bits")
     for name, (sums, others) in sorted(total.items()):
         table.add_row(name, str(sums), str(others))
     out.show([table, f"hash of all sums: {digest.hexdigest()}"])
     rows = [{"way": name, "sums": sums, "others": others} for name, (sums, others) in sorted(total.items())]
-    facts = {"bench": "exact", "cases": cases, "each": each, "hash": digest.hexdigest()}
+    facts = {"bench": "exact", "cases": cases, "each": each, "nic": nic, "hash": digest.hexdigest()}
     out.write({**facts, "rows": rows}, rows)
     if any(others for _, others in total.values()):
         raise typer.Exit(1)

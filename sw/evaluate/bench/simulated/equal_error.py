@@ -87,7 +87,7 @@ def equal_error(
 ) -> None:
     """Compare our codecs with others: ratios at equal relative L2 error, losses at equal bytes.
 
-    About four minutes, with --quick half a minute.
+    About four minutes a seed, with --quick half a minute.
 
     Gradients are of a perceptron, a CNN and a transformer, early and late in a training on scikit-learn's
     digits, and drawn from three distributions. Our bound and scale are searched until the error is the
@@ -106,13 +106,14 @@ def equal_error(
         task = progress.add_task("", total=len(cases) * len(RIVALS) + len(RIVALS))
         for case in cases:
             race = Race(*case, steps=steps, feedback=with_feedback)
-            if case[1:] == ("adam", seed):
+            if case[1] == "adam":
                 samples += race.samples()
             for rival in RIVALS:
                 progress.update(task, description=f"{case[0]}, {case[1]}, seed {case[2]}: {rival.name}")
                 losses.append(race.against(rival))
                 progress.advance(task)
-        samples += drawn(seed)
+        for each in range(seed, seed + seeds):
+            samples += drawn(each)
         errors: list[EqualError] = []
         for rival in RIVALS:
             progress.update(task, advance=1, description=f"equal error: {rival.name}")
@@ -241,7 +242,10 @@ class Race:
 
 
 def error_tables(rows: Sequence[EqualError]) -> list[Table]:
-    """Tabulate errors, and how many fewer bytes each of our codecs needs at the same error."""
+    """Tabulate errors, and how many fewer bytes each of our codecs needs at the same error.
+
+    They are geometric means over the seeds.
+    """
     samples = list(dict.fromkeys(row.sample for row in rows))
     errors = Table("Relative L2 error", "", "ratio", *samples)
     gains = [
@@ -251,11 +255,19 @@ def error_tables(rows: Sequence[EqualError]) -> list[Table]:
     for rival in dict.fromkeys(row.rival for row in rows):
         own = [row for row in rows if row.rival == rival]
         ratio = geometric_mean(row.ratio for row in own)
-        errors.add_row(rival, f"{ratio:.2f}", *(f"{row.error:.2g}" for row in own))
+        by_sample = [[row for row in own if row.sample == sample] for sample in samples]
+        means = [geometric_mean(row.error for row in case) for case in by_sample]
+        errors.add_row(rival, f"{ratio:.2f}", *(f"{mean:.2g}" for mean in means))
         for table, name in zip(gains, OURS, strict=True):
-            ratios = [(getattr(row, name), row.ratio) for row in own]
-            table.add_row(rival, *("-" if ours is None else f"{ours / other:.2f}" for ours, other in ratios))
+            gained = [[(getattr(row, name), row.ratio) for row in case] for case in by_sample]
+            table.add_row(rival, *map(_mean_gain, gained))
     return [errors, *gains]
+
+
+def _mean_gain(ratios: Sequence[tuple[float | None, float]]) -> str:
+    """Return the mean of our ratio over another as text, "-" where one of ours is None."""
+    known = [ours / other for ours, other in ratios if ours is not None]
+    return f"{geometric_mean(known):.2f}" if len(known) == len(ratios) else "-"
 
 
 def loss_tables(rows: Sequence[EqualLoss]) -> list[Table]:
@@ -282,7 +294,7 @@ def loss_tables(rows: Sequence[EqualLoss]) -> list[Table]:
 
 
 def draw(path: Path, rows: Sequence[EqualError]) -> None:
-    """Ratio over error on each sample: every rival a point, ours the curves."""
+    """Ratio over error on each sample of the first seed: every rival a point, ours the curves."""
     samples = list(dict.fromkeys(row.sample for row in rows))
     lines = -(-len(samples) // 3)
     figure = new_figure(11, 2.5 * lines + 0.6)
@@ -290,12 +302,14 @@ def draw(path: Path, rows: Sequence[EqualError]) -> None:
     for panel in panels[len(samples) :]:
         panel.remove()
     for panel, sample in zip(panels, samples, strict=False):
-        own = sorted((row for row in rows if row.sample == sample), key=lambda row: row.error)
+        # The first rows of a sample are the first seed's.
+        first = {row.rival: row for row in reversed(rows) if row.sample == sample}
+        own = sorted(first.values(), key=lambda row: row.error)
         for name, style in zip(OURS, ("k-", "k:"), strict=True):
             known = [(row.error, getattr(row, name)) for row in own if getattr(row, name) is not None]
             panel.plot(*zip(*known, strict=True), style, label=name)
         for at, rival in enumerate(RIVALS):
-            row = next(row for row in own if row.rival == rival.name)
+            row = first[rival.name]
             panel.plot(row.error, row.ratio, "o", color=f"C{at}", label=rival.name)
         panel.set(xscale="log", yscale="log", title=sample, xlabel="relative L2 error", ylabel="ratio")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)

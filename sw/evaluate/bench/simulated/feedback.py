@@ -192,11 +192,13 @@ def draw(path: Path, runs: Sequence[Run]) -> None:
         panel = panels[row][column]
         case = [r for r in runs if (r.model, r.optimizer, r.ranks) == (model, optimizer, ranks)]
         raw = [run for run in case if run.k is None]
-        panel.axhline(mean(run.loss for run in raw), color="gray", linewidth=1, label="raw")
+        wanted = mean(run.loss for run in raw)
+        panel.axhline(wanted, color="gray", linewidth=1, label="raw")
         for (scale, fed), style in zip(VARIANTS, ("C0o--", "C0o-", "C1s--", "C1s-"), strict=True):
             curve = np.exp(_curve(case, scale, fed))
             panel.plot(raw[0].sent / curve[:, 0], curve[:, 1], style, markersize=3, label=label(scale, fed))
         panel.set(xscale="log", yscale="log", title=f"{model}, {optimizer}, {ranks} ranks")
+        panel.set_ylim(top=min(panel.get_ylim()[1], 30 * wanted))  # what diverged leaves the panel
         panel.title.set_fontsize(9)
         panel.xaxis.set(major_locator=FixedLocator((5, 10, 20, 40)), minor_formatter="")
         for axis in (panel.xaxis, panel.yaxis):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....collectives.building import Raw, WireForm, arriving
+from ....collectives.building import Raw, WireForm, arriving, sums_exactly
 from ....transport import Transport
 from ...parameters import RowSparse
 from .row_sets import Rows, decode_rows, encode_rows, most_row_bytes
@@ -19,7 +19,8 @@ def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) ->
 
     Collective. Each rank sends row numbers and values to every other, ``2 alpha w (N-1)`` bytes in and out
     (Table 3, Sparse, AR). ``form`` carries the values. If it is lossy, a rank adds its own gradient with the
-    values that the others get. Gradients are summed in the order of the ranks.
+    values that the others get. Gradients are summed in the order of the ranks; where sums are exact, in
+    float64, so that any order gives the same bits.
     """
     size, me = transport.size, transport.rank
     others = [(me + step) % size for step in range(1, size)]
@@ -44,7 +45,8 @@ def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) ->
     incoming = {peer: form.receive(peer, theirs[peer].reshape(-1)) for peer in others if theirs[peer].size}
     rows[me], theirs[me] = gradient.rows, values
     union = np.unique(np.concatenate([rows[rank] for rank in range(size)]))
-    total = np.zeros((union.size, *gradient.shape[1:]), np.float32)
+    kind = np.float64 if sums_exactly(form) else np.float32
+    total = np.zeros((union.size, *gradient.shape[1:]), kind)
     for rank in range(size):
         if rank in incoming:
             incoming[rank].finish()
@@ -52,4 +54,4 @@ def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) ->
         total[np.searchsorted(union, rows[rank])] += theirs[rank]
     form.drain()
     numbers.drain()
-    return RowSparse(union, total, gradient.shape), sent
+    return RowSparse(union, total.astype(np.float32, copy=False), gradient.shape), sent

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ....collectives.building import Raw, WireForm, arriving, exchanged
+from ....collectives.building import Raw, WireForm, arriving, exchanged, sums_exactly
 from ...parameters import Floats
 from ...traffic import Traffic
 from .partitions import Partitions
@@ -157,7 +158,7 @@ class SparseVariable:
             self._values.drain()
             return
         if self._mates and self.machine_rows is not None:
-            total = np.zeros((self.machine_rows.size, *self.row_shape), np.float32)
+            total = self._zeros(self.machine_rows.size)
             total[np.searchsorted(self.machine_rows, self._rows)] = gradient
             incoming = [
                 (theirs, self._receive(mate, theirs.size, self._values))
@@ -165,7 +166,7 @@ class SparseVariable:
             ]
             for theirs, finish in incoming:
                 total[np.searchsorted(self.machine_rows, theirs)] += finish()
-            gradient = total
+            gradient = total.astype(np.float32, copy=False)
         self._push_machines(gradient)
 
     def whole(self) -> Floats:
@@ -226,21 +227,28 @@ class SparseVariable:
                 for machine in range(len(self.machines.chiefs))
             ]
             rows = np.unique(np.concatenate(row_sets))
-            total = np.zeros((rows.size, *self.row_shape), np.float32)
+            total = self._zeros(rows.size)
             for machine, theirs in enumerate(row_sets):
                 part = self._settle(gradient[where]) if machine == me else incoming[p, machine]()
                 total[np.searchsorted(rows, theirs)] += part
-            self._update(p, held, rows, total)
+            self._update(p, held, rows, total.astype(np.float32, copy=False))
         self._push.drain()
         self._wanted.clear()
+
+    @property
+    def _exact(self) -> bool:
+        return sums_exactly(self._push) and len(self.machines.chiefs) > 1
+
+    def _zeros(self, rows: int) -> NDArray[Any]:
+        """Make the rows of a sum, float64 if that is exact."""
+        return np.zeros((rows, *self.row_shape), np.float64 if self._exact else np.float32)
 
     def _settle(self, own: Floats) -> Floats:
         """Make a C-contiguous array what other machines would get of it, if sums of that are exact.
 
         They do not depend on which ranks have which gradients then.
         """
-        exact = getattr(getattr(self._push, "codec", None), "sums_exactly", False)
-        if exact and len(self.machines.chiefs) > 1:
+        if self._exact:
             self._push.settle(own.reshape(-1))
         return own
 
