@@ -184,11 +184,15 @@ def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What has 16 lanes runs in continuous integration alone."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         entry = parameters.get("entry")  # of the catalogue, with the number of its variant
         sizes = parameters if entry is None else entry.variants[parameters["variant"]]
         if sizes.get("lanes") == 16 and "hdl" in item.path.parts:
             item.add_marker(pytest.mark.slow)
+    if not os.environ.get("EXHAUSTIVE"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -54,10 +54,18 @@ BLACK_BOXES = """
 
 QUICK = ("generic", "vc709", "corundum-64")
 """Variants of `make test`."""
+EXHAUSTIVE = ("netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes")
+"""Others differ from these by the codec, the width or the prefix alone."""
 
 each_variant = pytest.mark.parametrize(
     "variant",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in VARIANTS],
+    [
+        pytest.param(
+            name,
+            marks=[*[pytest.mark.slow] * (name not in QUICK), *[pytest.mark.exhaustive] * (name in EXHAUSTIVE)],
+        )
+        for name in VARIANTS
+    ],
 )
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every component of the catalogue on its cocotb bench; `make test` runs its usual size."""
+"""Every component of the catalogue on its cocotb bench; `make test` runs its usual size.
+
+Of 16 lanes `make test-all` runs the engines, which are made of the other parts; `make test-exhaustive` runs
+all variants.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,12 @@ from inceptionn.sim.runner import run_bench
 
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
-SLOW = {
-    *("bf16_compression_engine", "bf16_decompression_engine"),
+ENGINES = {
     *("compression_engine", "decompression_engine"),
+    *("bf16_compression_engine", "bf16_decompression_engine"),
+}
+SLOW = {
+    *ENGINES,
     *("standalone_decompressor", "planes_standalone_decompressor"),
     *("compressor", "planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
     *("decompressor", "planes_decompressor"),
@@ -24,13 +31,19 @@ SLOW = {
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
 
 
+def marks_of(entry: Entry, variant: int) -> tuple[pytest.MarkDecorator, ...]:
+    """When this variant runs."""
+    if variant and entry.variants[variant].get("lanes") == 16 and entry.name not in ENGINES:
+        return pytest.mark.slow, pytest.mark.exhaustive
+    return (pytest.mark.slow,) if variant or entry.name in SLOW else ()
+
+
 def variants() -> Iterator[object]:
     for entry in CATALOGUE.values():
         for variant, arguments in enumerate(entry.variants):
             if entry.bench and entry.name not in ELSEWHERE:
                 name = "-".join([entry.name, *map(str, arguments.values())])
-                marks = pytest.mark.slow if variant or entry.name in SLOW else ()
-                yield pytest.param(entry, variant, id=name, marks=marks)
+                yield pytest.param(entry, variant, id=name, marks=marks_of(entry, variant))
 
 
 @pytest.mark.parametrize(("entry", "variant"), list(variants()))

@@ -28,7 +28,7 @@ def test_bench(simulator: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("EXHAUSTIVE"), reason="set EXHAUSTIVE=1: minutes of building")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("engines", [2, 4])
 def test_bench_of_several_engines(engines: int) -> None:
     run_bench(lambda: Nic(engines=engines), "inceptionn_nic", BENCH, parameters={"engines": engines})

@@ -261,10 +261,11 @@ def build_pass_through(out: Path, seed: int, seeds: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("built") / "out"
-    return out, build_pass_through(out, 1, 2)
+    return out, build_pass_through(out, 1, 2 if os.environ.get("EXHAUSTIVE") else 1)
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_inputs_give_the_same_bits(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """A second build, of the best seed alone, has the same hashes and clocks."""
     seed = built[1]["parameters"]["seed"]
