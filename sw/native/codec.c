@@ -286,7 +286,7 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
 {
     (void)module;
     call c = {.s = {.kernel = kernel_in_use()}};
-    int codec;
+    int codec = 0;
     if (!arguments_are("offsets", given, 4) || !integer_of(arguments[3], 0, CODECS - 1, "codec", &codec))
         return NULL;
     const Py_ssize_t lanes = PyLong_AsSsize_t(arguments[1]), blocks = PyLong_AsSsize_t(arguments[2]);

@@ -57,15 +57,16 @@ QUICK = ("generic", "vc709", "corundum-64")
 EXHAUSTIVE = ("netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes")
 """Others differ from these by the codec, the width or the prefix alone."""
 
+
+
+def marks_of(variant: str) -> list[pytest.MarkDecorator]:
+    """When this variant's tests run."""
+    slow, exhaustive = variant not in QUICK, variant in EXHAUSTIVE
+    return [*[pytest.mark.slow] * slow, *[pytest.mark.exhaustive] * exhaustive]
+
+
 each_variant = pytest.mark.parametrize(
-    "variant",
-    [
-        pytest.param(
-            name,
-            marks=[*[pytest.mark.slow] * (name not in QUICK), *[pytest.mark.exhaustive] * (name in EXHAUSTIVE)],
-        )
-        for name in VARIANTS
-    ],
+    "variant", [pytest.param(name, marks=marks_of(name)) for name in VARIANTS]
 )
 
 
