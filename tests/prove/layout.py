@@ -8,6 +8,7 @@ from typing import Any
 
 from amaranth.hdl import C, Cat, Mux, Signal, Value
 from harness import Fault, Harness, Inside, Proof
+from queues import Ring
 
 from inceptionn.hdl.engine.receive_layout import ReceiveLayout, _Plan
 from inceptionn.hdl.parts.beat import Beat
@@ -229,25 +230,35 @@ def invariants(h: Harness, inside: Inside, model: Model) -> None:
     """What the registers say of the frame in force."""
     order, width, at_part = model.order, model.width, model.at_part
     bits = width.place_bits
-    for valid, raw in (
-        (inside["plans.o__valid"], inside["plans.output"]), (inside["plans.full"], inside["plans.spare"]),
-        (model.open, inside["plan"]),
-    ):  # fmt: skip
+    valid, full = inside["plans.o__valid"], inside["plans.full"]
+    ring = Ring(h, inside, "plans.ring", len(Value.cast(model.plan)) - 1, 4)
+    ring.claim_addresses(Cat(valid ^ full, valid & full))
+    h.invariant("the second plan comes after a first", ~full | valid)
+    # The last field is in registers.
+    first, second = (Cat(ring.word(C(place, 1)), inside[f"plans.{name}"])
+                     for place, name in enumerate(("output", "spare")))  # fmt: skip
+    for there, raw in ((valid, first), (full, second), (model.open, inside["plan"])):
         plan = _Plan(raw)
         whole = (plan.order.payload_at + plan.order.payload_length)[:17]
         rest = whole[2:bits] <= plan.order.payload_at[2:bits]
+        udp_length = (plan.order.total_length - 20)[:16]
         h.invariant(
             "a plan is that of a possible order",
-            ~valid | (possible(plan.order) & (plan.bytes_out == whole) & (plan.rest == rest)),
-        )
+            ~there
+            | (
+                possible(plan.order) & (plan.bytes_out == whole) & (plan.rest == rest)
+                & (plan.udp_length == udp_length)
+            ),
+        )  # fmt: skip
     restored = model.open & order.restore
     running = restored & ~model.parts_over
-    # needs_beat, needs_none, copied, last, no_frame, waits.
+    # needs_beat, needs_none, copied, last, ends, no_frame, waits.
+    last, header = model.last_part, model.has_header
     wanted = Mux(
-        ~model.open, Cat(C(0, 4), C(1, 1), C(0, 1)),
-        Mux(~order.restore, C(0b000101, 6),
-            Mux(model.parts_over, C(0b100000, 6),
-                Cat(model.has_header, ~model.has_header, C(0, 1), model.last_part, C(0, 2)))),
+        ~model.open, C(0b0100000, 7),
+        Mux(~order.restore, C(0b0010101, 7),
+            Mux(model.parts_over, C(0b1000000, 7),
+                Cat(header, ~header, C(0, 1), last, last & ~header, C(0, 2)))),
     )  # fmt: skip
     h.invariant("the next part is the one that is due", inside["next_part"] == wanted)
     h.invariant("the part's number is counted", ~running | (inside["number"] == (at_part + 1)[:9]))
@@ -293,7 +304,8 @@ _LAYOUT = "engine.receive_layout"
 PROOFS = tuple(
     Proof(f"receive_layout, {lanes} lanes", partial(receive_layout, lanes), 4, (
         Fault(_LAYOUT, "_place_bits] <= order.payload_at[2", "_place_bits] < order.payload_at[2"),
-        Fault(_LAYOUT, "tail_there = tail_seen | (", "tail_there = tail_seen & ("),
+        Fault(_LAYOUT, "next_part.ends & (tail_seen | (", "next_part.ends & (tail_seen & ("),
+        Fault(_LAYOUT, "order.total_length - IPV4.size", "order.total_length"),
     ), cover_depth=10, refute_depth=9)
     for lanes in (8, 16)
 )  # fmt: skip
