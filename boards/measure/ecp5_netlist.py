@@ -72,8 +72,9 @@ def pack_output_registers(module: dict[str, Any]) -> int:
 def tie_constant_registers(module: dict[str, Any]) -> int:
     """Replace registers whose input is a constant by that constant, and those after them.
 
-    The result is their number. Only registers without reset and enable are replaced: their initial value
-    means nothing to these circuits, and Yosys keeps it. Fields of which some bits are always 1 then have
+    The result is their number. Only registers without reset and enable are replaced, whatever their initial
+    value: it means nothing to these circuits, and Yosys keeps it. For measurements alone, not for a bitstream,
+    in which a register may tell the first cycle after power-up from the others. Fields of which some bits are always 1 then have
     registers that begin with 0. Yosys merges all these to one, with a hundred loads all over the part.
     """
     cells = module["cells"]

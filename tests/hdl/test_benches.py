@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every component of the catalogue on its cocotb bench; `make test` runs its usual size.
 
-Of 16 lanes `make test-all` runs the engines, which are made of the other parts; `make test-exhaustive` runs
-all variants.
+Of 16 lanes `make test-all` runs the engines, which are made of the other parts, and the two parts whose gaps
+and cycles depend on the width most; `make test-exhaustive` runs all variants.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ENGINES = {
     *("compression_engine", "decompression_engine"),
     *("bf16_compression_engine", "bf16_decompression_engine"),
 }
+WIDE = {*ENGINES, "payload_merge", "payload_realigner"}
 SLOW = {
     *ENGINES,
     *("standalone_decompressor", "planes_standalone_decompressor"),
@@ -33,7 +34,7 @@ SLOW = {
 
 def marks_of(entry: Entry, variant: int) -> tuple[pytest.MarkDecorator, ...]:
     """When this variant runs."""
-    if variant and entry.variants[variant].get("lanes") == 16 and entry.name not in ENGINES:
+    if variant and entry.variants[variant].get("lanes") == 16 and entry.name not in WIDE:
         return pytest.mark.slow, pytest.mark.exhaustive
     return (pytest.mark.slow,) if variant or entry.name in SLOW else ()
 

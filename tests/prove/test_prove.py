@@ -46,6 +46,30 @@ def test_a_selection_that_names_nothing() -> None:
     assert "no harness has flux_capacitor in its name; --list names all" in done.stderr
 
 
+HARNESSES = """
+from importlib.util import find_spec
+from pathlib import Path
+from harness import Harness
+from prove import load
+for module, proof in load().values():
+    proof.build(harness := Harness())
+    harness.rtlil()
+    for fault in proof.faults:
+        source = Path(find_spec(f"inceptionn.hdl.{fault.module}").origin).read_text(encoding="utf-8")
+        assert source.count(fault.old) == 1, f"{proof.name}: {fault}"
+    print(proof.name)
+"""
+
+
+def test_every_harness_fits_the_rtl() -> None:
+    """It elaborates, and its faults are in the source; to prove all takes minutes, and `make prove` does."""
+    done = subprocess.run(
+        [sys.executable, "-c", HARNESSES], cwd=COMMAND.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == prove("--list").stdout
+
+
 @pytest.mark.usefixtures("solver")
 def test_a_join_is_proved() -> None:
     done = prove("join of 4 bytes", "--json", "--quiet")
