@@ -170,6 +170,8 @@ def pack(
             return message
         kind = plain
     payload = converted(values, _type_of(kind), patterns=dtype == "bfloat16").reshape(-1)
+    if kind == plain:  # as it is: conversion makes signalling NaNs quiet
+        payload = np.ascontiguousarray(values).reshape(-1)
     front = _front(shape, number)
     message = _memory(HEADER.size + len(front) + payload.nbytes)
     message[HEADER.size + len(front) :] = payload.view(np.uint8).data
@@ -342,7 +344,8 @@ def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:
             values = values if dtype is None else converted(values, dtype)
     else:
         stored = np.frombuffer(header.payload, _STORED[header.kind])
-        values = converted(stored, dtype, patterns=True)
+        wanted = converted(stored[:0], dtype, patterns=True).dtype
+        values = stored.copy() if wanted == stored.dtype else converted(stored, dtype, patterns=True)
     return values.reshape(header.shape)
 
 

@@ -73,9 +73,9 @@ def tie_constant_registers(module: dict[str, Any]) -> int:
     """Replace registers whose input is a constant by that constant, and those after them.
 
     The result is their number. Only registers without reset and enable are replaced, whatever their initial
-    value: it means nothing to these circuits, and Yosys keeps it. For measurements alone, not for a bitstream,
-    in which a register may tell the first cycle after power-up from the others. Fields of which some bits are always 1 then have
-    registers that begin with 0. Yosys merges all these to one, with a hundred loads all over the part.
+    value. That is for measurements alone: in a bitstream, such a register may tell the first cycle after
+    power-up. Fields of which some bits are always 1 have registers that begin with 0, and Yosys merges all
+    these to one, with a hundred loads all over the part.
     """
     cells = module["cells"]
     tied: dict[Any, str] = {}  # constants by the bits that they replace

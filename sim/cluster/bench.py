@@ -144,8 +144,14 @@ def bench(
         Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
     ] = None,
     codec: Annotated[
-        str, one_of(NIC_VARIANTS, "{}; default with --verilog: the file's codec.", metavar="CODEC")
-    ] = DEFAULT_CODEC,
+        str | None,
+        one_of(
+            NIC_VARIANTS,
+            "{}.",
+            metavar="CODEC",
+            show_default=f"{DEFAULT_CODEC}; with --verilog the file's",
+        ),
+    ] = None,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
@@ -163,10 +169,11 @@ def bench(
     flows, size = list[Flow](), size * 1_000_000
     step = Status(Console(stderr=True))
     with step:
-        path = verilog_for([nic], [codec], verilog, step.say)
+        codec = codec or (None if verilog else DEFAULT_CODEC)
+        path = verilog_for([nic], [codec or DEFAULT_CODEC], verilog, step.say)
         for each in mtu or [1500, 9000]:
             with Cluster(
-                4, nic, verilog=path, codecs=None if verilog else codec, mtu=each, step=step.say
+                4, nic, verilog=path, codecs=codec, mtu=each, step=step.say
             ) as cluster:
                 step.say(f"one way, MTU {each}")
                 flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))

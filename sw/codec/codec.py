@@ -103,7 +103,8 @@ def remedy(found: np.dtype[Any]) -> str:
         return " (bfloat16 patterns? pass dtype='bfloat16')"
     if found == "V2":
         return " (bfloat16 of a .npy file? pass x.view('u2') and dtype='bfloat16')"
-    return "" if found.isnative else f" (the byte order: pass x.astype('{found.str[1:]}'))"
+    swapped = not found.isnative and found.newbyteorder("=") in (_FLOAT32, _FLOAT16)
+    return f" (the byte order: pass x.astype('{found.str[1:]}'))" if swapped else ""
 
 
 def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
@@ -303,7 +304,7 @@ class Codec:
         An array that is not C-contiguous is copied first. ``TypeError`` for another type of value, byte order
         included, ``ValueError`` if ``out`` is too small or overlaps ``x``.
         """
-        if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous:
+        if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous or dtype:
             x = _values(x, dtype)
         if out is None:
             stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
@@ -391,7 +392,8 @@ class Codec:
         `compress` in float32, but one thread works block by block and needs no memory for the sum. ``out``
         must not overlap the others. Errors as for `decompress` and `compress`.
         """
-        if type(addend) is not np.ndarray or addend.dtype is not _FLOAT32 or not addend.flags.c_contiguous:
+        fits = type(addend) is np.ndarray and addend.dtype is _FLOAT32 and addend.flags.c_contiguous
+        if dtype or not fits:
             addend = _values(addend, dtype, "addend")
         view = _room(out)
         size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
@@ -443,12 +445,13 @@ class Codec:
         to 16 bits would lose what no residual has. The residual is unspecified after an ``OverflowError``.
         """
         values = _values(x, dtype)
-        _destination(residual, values.size, None, "residual")
         if out is None:
             out = np.empty(values.shape, _FLOAT32)
+        kinds = [getattr(each, "dtype", type(each).__name__) for each in (residual, out)]
+        if kinds != [_FLOAT32, _FLOAT32]:
+            raise TypeError(f"residual and out must be float32 arrays, not {kinds[0]} and {kinds[1]}")
+        _destination(residual, values.size, None, "residual")
         _destination(out, values.size, None, "out")
-        if (residual.dtype, out.dtype) != (_FLOAT32, _FLOAT32):
-            raise TypeError(f"residual and out must be float32 arrays, not {residual.dtype} and {out.dtype}")
         _paths.backend.feed_back(values, residual, out, decay, *self._numbers, scale, self._threads)
         return out
 

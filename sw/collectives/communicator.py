@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
+from ..codec import remedy
 from ..transport import Transport
 from ..transport.mpi import mpi_of, transport_of
-from .agreement import agree, exchanged, is_whole
+from .agreement import agree, exchanged, is_whole, moving_data
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
 from .ledger import Statistics, ledger_of
@@ -190,9 +191,10 @@ class CompressedCommunicator:
         if described is None:
             return self._by_mpi("bcast", (obj,), root=root)
         kind, shape = described
-        if kind == "bfloat16":
-            import_module("ml_dtypes")  # names the type to NumPy
-        result = np.array(obj) if self.rank == root else np.empty(shape, kind)
+        with moving_data(self.transport):
+            if kind == "bfloat16":
+                import_module("ml_dtypes")  # names the type to NumPy
+            result = np.array(obj) if self.rank == root else np.empty(shape, kind)
         bcast_comp(self.transport, result, root, **self._settings(_GROUPS))
         return result
 
@@ -239,7 +241,10 @@ class CompressedCommunicator:
     def _by_mpi(self, method: str, arguments: Sequence[Any], op: Any = None, **rest: Any) -> Any:
         """Call the communicator's own method; warn if compression may have been intended."""
         if isinstance(self.comm, Transport):
-            raise TypeError(f"{method} on a transport takes arrays of {', '.join(FLOATS)}")
+            value, found = arguments[0], ""
+            if isinstance(value, np.ndarray) and not self._description(value):
+                found = f", not {value.dtype}{remedy(value.dtype)}"
+            raise TypeError(f"{method} on a transport takes arrays of {', '.join(FLOATS)}{found}")
         if op is MEAN:
             raise TypeError("MEAN is for arrays of floating-point values")
         self._said(method, arguments, op, mpi_of(self.comm))
@@ -290,7 +295,8 @@ class CompressedCommunicator:
         With ``alike``, they must also have one shape.
         """
         found = self._descriptions(value)
-        if None in found or len({kind for kind, _ in found}) != 1:
+        # uint16 is described only as the patterns of bfloat16.
+        if None in found or len({kind.replace("uint16", "bfloat16") for kind, _ in found}) != 1:
             return []
         shapes = [tuple(shape) for _, shape in found]
         return [] if alike and len(set(shapes)) != 1 else shapes

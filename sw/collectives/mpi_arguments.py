@@ -78,7 +78,9 @@ class SaidOnce:
 
         ``op`` is None for no reduction.
         """
-        kind = _kind(arguments)
+        found = _kind(arguments)
+        native = found.isnative if isinstance(found, np.dtype) else True
+        kind = found.name if isinstance(found, np.dtype) else found
         if op is None and not kind.startswith(("float", "bfloat")):
             return
         operation = "" if op is None else f" with {_operation(op, mpi)}"
@@ -86,7 +88,10 @@ class SaidOnce:
         if told in self._said or self._silent:
             return
         self._said.add(told)
-        hint = remedy(np.dtype(kind)) if kind == "uint16" else ""
+        # Another operation, or one of another type, would not be compressed anyway.
+        taken = operation in ("", " with SUM", " with MEAN") and isinstance(found, np.dtype)
+        hint = remedy(found) if taken and (kind not in FLOATS or not native) else ""
+        kind = kind if native else str(found)
         level, frame = 1, sys._getframe()
         while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
             level, frame = level + 1, frame.f_back
@@ -98,11 +103,11 @@ class SaidOnce:
         )
 
 
-def _kind(arguments: Iterable[Any]) -> str:
-    """Return the type of a call's first value: that of an array's elements, or that of another object."""
+def _kind(arguments: Iterable[Any]) -> Any:
+    """Return the type of a call's first value: an array's dtype, or the name of another object's type."""
     buffers = [a[0] if isinstance(a, list | tuple) and len(a) else a for a in arguments]
     first = next((b for b in buffers if not is_in_place(b)), None)
-    return first.dtype.name if isinstance(first, np.ndarray) else type(first).__name__
+    return first.dtype if isinstance(first, np.ndarray) else type(first).__name__
 
 
 def _operation(op: Any, mpi: Any) -> str:

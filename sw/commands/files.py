@@ -77,7 +77,8 @@ def encode(
     exponent = _exponent(scale, values, coder, dtype)
     packed = message.pack(values, coder, exponent, dtype=dtype)
     atomic_file.write(out, packed)
-    if (loss := loss_of(coder, values, exponent)).warned_of:
+    is_stream = message.parse(packed).kind in STREAMS
+    if is_stream and (loss := loss_of(coder, values, exponent)).warned_of:
         remedy = ("" if scale == "auto" else "--scale auto or ") + "a finer --bound, up to 14, keeps more"
         text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
@@ -159,6 +160,8 @@ def inspect(
             header = message.parse(file.read_bytes())
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
+        if plot is not None and header.kind not in STREAMS:
+            raise ValueError(f"--plot draws classes, and {file.name} holds plain {header.dtype} values")
         _print_header(out.console, header)
         if header.kind not in STREAMS:
             out.write(_header_json(header))

@@ -142,7 +142,11 @@ def tag_command(
     pid: Pid,
     peer: Peer,
     tos: Annotated[
-        str, typer.Option(metavar="BYTE", help=f"The mark; {DEFAULT_BF16_TOS:#x} for bf16 values.")
+        str,
+        typer.Option(
+            metavar="BYTE",
+            help=f"The mark, a multiple of 4 from 4 to 252; {DEFAULT_BF16_TOS:#x} for bf16 values.",
+        ),
     ] = f"{DEFAULT_TOS:#x}",
 ) -> None:
     """Mark another process's TCP connection, so that NICs compress what it sends.
@@ -153,6 +157,8 @@ def tag_command(
         mark = byte_of(tos)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--tos") from error
+    if mark % 4 or not mark:  # the two low bits are ECN's
+        raise typer.BadParameter(f"must be a multiple of 4 from 4 to 252, not {tos}", param_hint="--tos")
     _change(pid, peer, lambda sock: tag(sock, mark))
 
 

@@ -300,9 +300,12 @@ def loopback(
 
     With ``nic_codec`` they behave like hosts whose NICs apply this codec to tagged floats. ``seed`` decides
     which packets stay raw. Where ``nics`` is given, it returns instead what arrives of a tagged message, such
-    as ``inceptionn.sim.nic_link.NicLink.carry``; threads call it. Raises ``ValueError`` for a size below 1.
+    as ``inceptionn.sim.nic_link.NicLink.carry``; threads call it. Raises ``ValueError`` for a size below 1,
+    and for ``nics`` without a codec.
     """
     if size < 1:
         raise ValueError(f"size must be at least 1, not {size!r}")
+    if nics is not None and nic_codec is None:
+        raise ValueError("nics need nic_codec, the codec that they are set to, not None")
     group = _Group(size)
     return [LoopbackTransport(group, rank, timeout, nic_codec, nics, seed) for rank in range(size)]

@@ -156,6 +156,18 @@ def test_a_bound_that_takes_most_of_the_energy_is_said(
         assert not capsys.readouterr().err
 
 
+def test_a_message_of_plain_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stream would be longer: nothing is lost, and there are no classes to draw."""
+    np.save(tmp_path / "one.npy", np.array([1e-4], np.float16))
+    assert cli.main(["encode", str(tmp_path / "one.npy"), "--codec", "planes"]) == 0
+    assert not capsys.readouterr().err
+    chart = tmp_path / "chart.svg"
+    assert cli.main(["inspect", str(tmp_path / "one.npy.inc"), "--plot", str(chart)]) == 2
+    text = "--plot draws classes, and one.npy.inc holds plain float16 values"
+    assert capsys.readouterr().err == f"inceptionn: {text}\n"
+    assert not chart.exists()
+
+
 def test_inspect_recommends(gradients: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.load(gradients)
     x[0, :3] = 0

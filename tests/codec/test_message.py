@@ -190,6 +190,16 @@ def test_values_of_16_bits(dtype: str, settings: Codec | None, scale: str | None
         assert back.tobytes() == halves.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_pattern_of_16_bits_is_stored_as_it_is(dtype: str) -> None:
+    """NaNs that signal included."""
+    patterns = np.arange(1 << 16, dtype=np.uint16)
+    values = patterns.view(np.float16) if dtype == "float16" else patterns
+    packed = pack(values, None, dtype=None if dtype == "float16" else dtype)
+    assert bytes(parse(packed).payload) == patterns.tobytes()
+    assert unpack(packed, dtype).tobytes() == patterns.tobytes()
+
+
 def test_incompressible_bfloat16_is_stored_exactly() -> None:
     halves = np.random.default_rng(1).integers(0x4000, 0x4700, 1000, np.uint16)
     packed = pack(halves, Codec(codec="planes"), dtype="bfloat16")

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -82,6 +85,53 @@ MALFORMED: list[Any] = [
     ["float32", [1 << 24, 1 << 24]], ["float32", [0, 1 << 48]], ["float32", [1] * 33], ["int32", [3]],
     ["object", [3]], ["float32", [3], 1], {"float32": [3]},
 ]  # fmt: skip
+
+
+def test_a_broadcast_that_one_rank_cannot_take_ends_at_all(
+    threads: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The type of `ml_dtypes` where that is missing."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    one = threading.local()
+
+    def missing(name: str) -> Any:
+        if getattr(one, "lacks", False):
+            raise ModuleNotFoundError(f"No module named {name!r}")
+        return import_module(name)
+
+    monkeypatch.setattr("inceptionn.collectives.communicator.import_module", missing)
+
+    def run(t: Transport) -> None:
+        one.lacks = t.rank == 1
+        CompressedCommunicator(t).bcast(np.ones(3, bfloat16), root=0)
+
+    results = threads(3, run, timeout=5)
+    assert isinstance(results[1], ModuleNotFoundError)
+    for rank in (0, 2):
+        assert "No module named 'ml_dtypes'" in str(results[rank]), results[rank]
+
+
+@pytest.mark.parametrize("kind", ["u2", ">f4", "V2"])
+def test_an_array_that_is_not_taken_is_refused_with_the_remedy(threads: Group, kind: str) -> None:
+    text = {"u2": "pass dtype='bfloat16'", ">f4": "pass x.astype('f4')", "V2": "pass x.view('u2')"}[kind]
+
+    def run(t: Transport) -> None:
+        with pytest.raises(TypeError, match=re.escape(text)):
+            CompressedCommunicator(t).allreduce(np.zeros(3, kind))
+
+    assert threads(2, run) == [None, None]
+
+
+def test_patterns_and_arrays_of_bfloat16_are_of_one_type(threads: Group) -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+
+    def run(t: Transport) -> Any:
+        x = np.ones(3, bfloat16)
+        mine = x if t.rank else x.view(np.uint16)
+        return CompressedCommunicator(t, dtype="bfloat16").allreduce(mine).view(np.uint16)
+
+    two = np.full(3, 2, bfloat16).view(np.uint16)
+    assert all(np.array_equal(each, two) for each in threads(2, run))
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,8 @@ _NOT_PROVED = """\
 - Engines and the NIC as a whole. Monitors hold the rules of AXI4-Stream at their ports (`tvalid` and payload
   stay until accepted, `tkeep` without gaps, whole before `tlast`): in each replay and soak of the verilated
   NIC, in the engines' benches, and at every output of a shell's bench.
-- `AlignmentUnit` after a reset of fewer cycles than `CompressionUnit` has stages, with data of a vector that the
-  reset has cut off; `EventCounters` in a reset.
+- `AlignmentUnit` after a reset of fewer cycles than `CompressionUnit` has stages, with data of a vector that
+  the reset has cut off; `EventCounters` in a reset.
 - A unit of several lanes as a whole: the proofs are about its lanes, its joins, and what each reads.
 - That Verilog from this RTLIL, and what other tools make of it, does the same; timing.
 - The mutants are a sample, of the components that have a number in the table; those of the host library are

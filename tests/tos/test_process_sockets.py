@@ -84,8 +84,9 @@ def test_wrong_arguments(other: Other, capsys: pytest.CaptureFixture[str]) -> No
     for arguments, status, text in (
         ([pid, "--peer", "nowhere"], 2, "an address is HOST:PORT, not 'nowhere'"),
         ([pid, "--peer", "no.such.host.invalid:1"], 2, "no such host: 'no.such.host.invalid'"),
-        ([pid, "--peer", f"127.0.0.1:{other.port}", "--tos", "41"], 2, "tos must be one of 4..252"),
-        ([pid, "--peer", f"127.0.0.1:{other.port}", "--tos", "low"], 2, "ToS must be a number of 0..255"),
+        ([pid, "--peer", "127.0.0.1:9", "--tos", "41"], 2, "must be a multiple of 4 from 4 to 252, not 41"),
+        ([pid, "--peer", "127.0.0.1:9", "--tos", "0"], 2, "must be a multiple of 4 from 4 to 252, not 0"),
+        ([pid, "--peer", "127.0.0.1:9", "--tos", "low"], 2, "ToS must be a number of 0..255"),
         (["0", "--peer", "a:1"], 2, "Invalid value for 'pid'"),
         ([pid], 2, "Missing option '--peer'"),
     ):

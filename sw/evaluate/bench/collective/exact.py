@@ -219,6 +219,8 @@ def exact(
     some NICs are the Verilog of the real one (extra `sim`). The hash is that of all sums, with or without it.
     About two minutes, with --quick some seconds.
     """
+    if nic > cases:
+        raise typer.BadParameter(f"must be 0..{cases}, the number of cases, not {nic}", param_hint="--nic")
     out = report.Report(seed, json_file, csv_file)
     digest = blake2b(digest_size=16)
     total: dict[str, list[int]] = {}

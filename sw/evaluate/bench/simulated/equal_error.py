@@ -35,6 +35,7 @@ class Sample:
     """One gradient, in the shapes of its tensors."""
 
     name: str
+    seed: int
     shapes: Parameters
     values: Floats
 
@@ -45,6 +46,7 @@ class EqualError:
 
     rival: str
     sample: str
+    seed: int
     error: float
     ratio: float
     planes: float | None
@@ -138,7 +140,7 @@ def drawn(seed: int) -> list[Sample]:
         "Student's t, 3": random.standard_t(3, size=size),
     }
     values = {name: (1e-3 * each).astype(np.float32) for name, each in found.items()}
-    return [Sample(name, {"": each}, each.reshape(-1)) for name, each in values.items()]
+    return [Sample(name, seed, {"": each}, each.reshape(-1)) for name, each in values.items()]
 
 
 def relative_error(values: Floats, kept: Floats) -> float:
@@ -154,7 +156,7 @@ def at_equal_error(rival: Rival, sample: Sample) -> EqualError:
     error = relative_error(sample.values, kept[0])
     raw = sample.values.nbytes
     ours = {name: ratio_at(error, codec, sample.values) for name, codec in OURS.items()}
-    return EqualError(rival.name, sample.name, error, raw / compressor.sent(kept), **ours)
+    return EqualError(rival.name, sample.name, sample.seed, error, raw / compressor.sent(kept), **ours)
 
 
 def ratio_at(error: float, codec: CodecName, values: Floats) -> float | None:
@@ -203,7 +205,7 @@ class Race:
     def samples(self) -> list[Sample]:
         """Return the first rank's gradients early and late in the training without compression."""
         return [
-            Sample(f"{self.case[0]}, {name}", self._workers.shapes, self._seen[step][0])
+            Sample(f"{self.case[0]}, {name}", self.case[2], self._workers.shapes, self._seen[step][0])
             for name, step in (("early", EARLY), ("late", self._steps - 1))
         ]
 
@@ -302,8 +304,7 @@ def draw(path: Path, rows: Sequence[EqualError]) -> None:
     for panel in panels[len(samples) :]:
         panel.remove()
     for panel, sample in zip(panels, samples, strict=False):
-        # The first rows of a sample are the first seed's.
-        first = {row.rival: row for row in reversed(rows) if row.sample == sample}
+        first = {row.rival: row for row in rows if (row.sample, row.seed) == (sample, rows[0].seed)}
         own = sorted(first.values(), key=lambda row: row.error)
         for name, style in zip(OURS, ("k-", "k:"), strict=True):
             known = [(row.error, getattr(row, name)) for row in own if getattr(row, name) is not None]
