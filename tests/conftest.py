@@ -22,9 +22,11 @@ import pytest
 from inceptionn.system.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell's background job ignores Ctrl-C, and so would every program that a test starts and interrupts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores Ctrl-C, and nohup a hangup; so would every program that a test starts and
+# ends by such a signal.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 Outcomes = Callable[..., list[Any]]
 

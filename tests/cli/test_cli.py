@@ -205,7 +205,10 @@ def test_signals_unwind_a_command(number: int, status: int, said: str, bar: Path
         assert process.stdout is not None
         process.stdout.readline()  # it has begun
         process.send_signal(number)
-        _, error = process.communicate(timeout=60)
+        try:
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, error) == (status, said)
     assert sorted(bar.parent.iterdir()) == [bar]
 
