@@ -95,7 +95,8 @@ def predicted(raw: list[list[tuple[int, int]]]) -> Floats:
 def test_bit_equal_to_the_golden_prediction(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster(RANKS, pcap=tmp_path)
     ranks = [start(cluster, rank, "allreduce", COUNT, "nic", tmp_path) for rank in range(RANKS)]
-    assert [result(rank) for rank in ranks] == [{"nic": True, "bound": BOUND, "mode": "bounded", "bf16": False}] * RANKS
+    told = {"nic": True, "bound": BOUND, "mode": "bounded", "bf16": False}
+    assert [result(rank) for rank in ranks] == [told] * RANKS
     assert cluster.settle()
     reports = cluster.host_reports()
     cluster.close()
