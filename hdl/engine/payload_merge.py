@@ -60,10 +60,11 @@ class PayloadMerge(wiring.Component):
         tail_known, tail_spoilt = self._tail(m, go & part.awaits_tail)
         burst_there = ~part.payload | self.payload.valid
         tail_there = ~part.awaits_tail | tail_known
+        # Of parts and payload, neither's `ready` waits for its own `valid`: a gate less before either.
         m.d.comb += [
-            go.eq(self.parts.valid & room & burst_there & tail_there),
-            self.parts.ready.eq(go),
-            self.payload.ready.eq(go & part.payload),
+            self.parts.ready.eq(room & burst_there & tail_there),
+            self.payload.ready.eq(room & self.parts.valid & part.payload & tail_there),
+            go.eq(self.parts.valid & self.parts.ready),
         ]
         m.d.sync += room.eq(output.room)
 

@@ -25,10 +25,10 @@ from .transmit_settling import frame_order
 class _Next(data.Struct):
     """The work of the next command. Each decision of the control is a bit."""
 
-    copies: 1  # needs no block
-    fetches: 1  # waits for a block, to drop it or to read it
-    drops: 1  # drops it, with the frame's first beat
+    active: 1  # there is a frame
+    drops: 1  # drops its block, with the frame's first beat
     in_block: 1  # reads it
+    uses: 1  # either
     raw_last: 1  # the last beat of a frame that is copied
     after_shim: 1  # the beat after the one in which the shim begins
 
@@ -142,20 +142,27 @@ class TransmitAssembler(wiring.Component):
         left = Signal(10)  # raw beats
         room = Signal()
         go = Signal()
+        advance = Signal()
+        over = Signal()
         load = Signal()
+        takes = Signal()
+        there = Signal()
         in_shim = Signal()
-        # With 16 lanes, a frame with a block may have a single beat.
-        single = self.shape.payload_overlaps
-        copied = now.raw_last & (now.copies | blocks.valid) if single else now.raw_last
         m.d.sync += room.eq(output.room)
         m.d.comb += [
-            go.eq(room & (now.copies | (now.fetches & blocks.valid))),
-            blocks.drop.eq(room & blocks.valid & now.drops),
-            blocks.step.eq(room & blocks.valid & now.in_block),
-            load.eq(idle | (room & (copied | (now.in_block & blocks.valid & blocks.last)))),
-            orders.ready.eq(load),
-            walk.load.eq(load),
-            walk.step.eq(go),
+            go.eq(room & now.active),
+            blocks.drop.eq(room & now.drops),
+            blocks.step.eq(room & now.in_block),
+            advance.eq(idle | go),
+            over.eq(idle | now.raw_last | (now.in_block & blocks.last)),
+            load.eq(advance & over),
+            # An order waits for its block, so no command has to. If this command is the last of its block,
+            # the next one counts.
+            there.eq(~following.block | Mux(now.uses, blocks.follows, blocks.valid)),
+            takes.eq(orders.valid & there),
+            orders.ready.eq(load & there),
+            walk.step.eq(advance),
+            walk.load.eq(over),
             walk.patch.eq(following.compressed),
             walk.vlan.eq(following.vlan),
             walk.tcp.eq(following.tcp),
@@ -166,39 +173,42 @@ class TransmitAssembler(wiring.Component):
         # Worked out one beat ahead: the frame's next command, and the next frame's first.
         goes_on = Signal(_Next)
         begins = Signal(_Next)
-        wanted = following.compressed | following.drop
+        in_block = Mux(spills, walk.in_payload, walk.payload_follows)
         following_spills = following.payload_at[: self.shape.place_bits] >= self.shape.bytes - SHIM_BYTES
+        # With 16 lanes, a block may begin in its frame's first beat.
+        early = Const(0)
+        if self.shape.payload_overlaps:
+            early = following.compressed & (following.payload_at[self.shape.place_bits :] == 0)
         m.d.comb += [
-            goes_on.copies.eq(~compressed),
-            goes_on.fetches.eq(compressed),
-            goes_on.in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
+            goes_on.active.eq(1),
+            goes_on.in_block.eq(in_block),
+            goes_on.uses.eq(in_block),
             goes_on.raw_last.eq(~compressed & (left == 2)),
             goes_on.after_shim.eq(in_shim),
-            begins.copies.eq(orders.valid & ~wanted),
-            begins.fetches.eq(orders.valid & wanted),
-            begins.drops.eq(orders.valid & following.drop),
-            begins.raw_last.eq(orders.valid & ~following.compressed & (following.beats == 1)),
+            begins.active.eq(takes),
+            begins.drops.eq(takes & following.block & ~following.compressed),
+            begins.in_block.eq(takes & early & ~following_spills),
+            begins.uses.eq(begins.drops | begins.in_block),
+            begins.raw_last.eq(takes & ~following.compressed & (following.beats == 1)),
         ]
-        if single:
-            early = following.payload_at[self.shape.place_bits :] == 0
-            m.d.comb += begins.in_block.eq(orders.valid & following.compressed & early & ~following_spills)
-        with m.If(go):
-            m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
-        with m.If(load):
-            m.d.sync += [
-                idle.eq(~orders.valid),
-                compressed.eq(following.compressed),
-                spills.eq(following_spills),
-                left.eq(following.beats),
-                now.eq(begins),
-            ]
+        with m.If(advance):
+            with m.If(over):
+                m.d.sync += [
+                    idle.eq(~takes),
+                    compressed.eq(following.compressed),
+                    spills.eq(following_spills),
+                    left.eq(following.beats),
+                    now.eq(begins),
+                ]
+            with m.Else():
+                m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
 
         p = Pipeline(m, control={"go", "load", "reads_raw", "takes"})
         p.stage(
             go=go,
             load=load,
             reads_raw=go & walk.in_header,
-            takes=load & orders.valid,
+            takes=load & takes,
             following=following,
             last=now.raw_last | (now.in_block & blocks.last),
             block_ending=blocks.shape.ending,

@@ -187,8 +187,8 @@ class HeaderParser(wiring.Component):
                     (outer == ETHERTYPE_SERVICE_VLAN)
                     | (tagged & ((inner == ETHERTYPE_SERVICE_VLAN) | (inner == ETHERTYPE_VLAN)))
                 ),
-                ipv6.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV6),
-                ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
+                ipv6.eq(Mux(tagged, inner == ETHERTYPE_IPV6, outer == ETHERTYPE_IPV6)),
+                ipv4.eq(Mux(tagged, inner == ETHERTYPE_IPV4, outer == ETHERTYPE_IPV4)),
             ]
 
             if self.width.half:
