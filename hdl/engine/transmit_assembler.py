@@ -134,7 +134,7 @@ class TransmitAssembler(wiring.Component):
         The next order is taken with the last command of this one.
         """
         orders, following, blocks = self.orders, self.orders.payload, self.blocks
-        m.submodules.walk = walk = HeaderWalk(self.shape)
+        walk = self._walk(m, following)
         now = Signal(_Next)
         idle = Signal(init=1)
         compressed = Signal()
@@ -163,34 +163,21 @@ class TransmitAssembler(wiring.Component):
             orders.ready.eq(load & there),
             walk.step.eq(advance),
             walk.load.eq(over),
-            walk.patch.eq(following.compressed),
-            walk.vlan.eq(following.vlan),
-            walk.tcp.eq(following.tcp),
-            walk.payload_at.eq(following.payload_at),
             in_shim.eq(walk.in_header & walk.in_payload),
         ]
 
         # Worked out one beat ahead: the frame's next command, and the next frame's first.
         goes_on = Signal(_Next)
-        begins = Signal(_Next)
         in_block = Mux(spills, walk.in_payload, walk.payload_follows)
         following_spills = following.payload_at[: self.shape.place_bits] >= self.shape.bytes - SHIM_BYTES
-        # With 16 lanes, a block may begin in its frame's first beat.
-        early = Const(0)
-        if self.shape.payload_overlaps:
-            early = following.compressed & (following.payload_at[self.shape.place_bits :] == 0)
         m.d.comb += [
             goes_on.active.eq(1),
             goes_on.in_block.eq(in_block),
             goes_on.uses.eq(in_block),
             goes_on.raw_last.eq(~compressed & (left == 2)),
             goes_on.after_shim.eq(in_shim),
-            begins.active.eq(takes),
-            begins.drops.eq(takes & following.block & ~following.compressed),
-            begins.in_block.eq(takes & early & ~following_spills),
-            begins.uses.eq(begins.drops | begins.in_block),
-            begins.raw_last.eq(takes & ~following.compressed & (following.beats == 1)),
         ]
+        begins = self._first_command(m, following, takes, following_spills)
         with m.If(advance):
             with m.If(over):
                 m.d.sync += [
@@ -210,7 +197,7 @@ class TransmitAssembler(wiring.Component):
             reads_raw=go & walk.in_header,
             takes=load & takes,
             following=following,
-            last=now.raw_last | (now.in_block & blocks.last),
+            last=over,
             block_ending=blocks.shape.ending,
             marks=walk.marks,
             keep=walk.keep,
@@ -218,6 +205,33 @@ class TransmitAssembler(wiring.Component):
             after_shim=now.after_shim,
         )
         return p
+
+    def _walk(self, m: Module, order: Any) -> HeaderWalk:
+        """Return the walk through the headers, which begins with ``order``."""
+        m.submodules.walk = walk = HeaderWalk(self.shape)
+        m.d.comb += [
+            walk.patch.eq(order.compressed),
+            walk.vlan.eq(order.vlan),
+            walk.tcp.eq(order.tcp),
+            walk.payload_at.eq(order.payload_at),
+        ]
+        return walk
+
+    def _first_command(self, m: Module, order: Any, takes: Value, spills: Value) -> Signal:
+        """Return an order's first command."""
+        begins = Signal(_Next)
+        # With 16 lanes, a block may begin in its frame's first beat.
+        early = Const(0)
+        if self.shape.payload_overlaps:
+            early = order.compressed & (order.payload_at[self.shape.place_bits :] == 0)
+        m.d.comb += [
+            begins.active.eq(takes),
+            begins.drops.eq(takes & order.block & ~order.compressed),
+            begins.in_block.eq(takes & early & ~spills),
+            begins.uses.eq(begins.drops | begins.in_block),
+            begins.raw_last.eq(takes & ~order.compressed & (order.beats == 1)),
+        ]
+        return begins
 
     def _shim_word(self, order: Any, in_shim: Value, after_shim: Value, word: int) -> Value:
         """Return the shim's bits in ``word`` of the beat in which it begins, or of the next beat."""

@@ -107,7 +107,9 @@ class HeaderWalk(wiring.Component):
                     covers.eq(Cat(covered)),
                     patch.eq(self.patch),
                     tcp.eq(self.tcp),
-                    self.keep.eq(Cat(~self.patch | (join != 0) | word for word in covered) if one_beat else ~0),
+                    self.keep.eq(
+                        Cat(~self.patch | (join != 0) | word for word in covered) if one_beat else ~0
+                    ),
                     self.marks.first.eq(first),
                     self.marks.udp.eq(Mux(self.tcp, 0, first) if one_beat else 0),
                     self.marks.tcp.eq(Mux(self.tcp, first, 0) if one_beat else 0),
