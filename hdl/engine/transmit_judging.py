@@ -135,24 +135,24 @@ class TransmitJudging(wiring.Component):
         record = self.records.payload
         source = Signal(17, reset_less=True)
         destination = Signal(17, reset_less=True)
-        lengths = Signal(18, reset_less=True)
+        length = Signal(16, reset_less=True)
         shim = Signal(17, reset_less=True)
         addresses = Signal(18, reset_less=True)
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
         version = Cat(record.b, Const(self.shape.codec.spec.version, 8))
-        header_sum = Signal(16, reset_less=True)
+        header_sum = Signal(17, reset_less=True)
         m.d.sync += [
             source.eq(record.key.source[:16] + record.key.source[16:]),
             destination.eq(record.key.destination[:16] + record.key.destination[16:]),
-            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
-            # length.
-            lengths.eq((record.total_length - less)[:16] + record.payload_length),
-            shim.eq(SHIM_MAGIC + version),
-            header_sum.eq(swap16(self.header_sums.payload)),
+            # Pseudo header: protocol and original L4 length (total length - 20); shim: magic, version,
+            # original payload length.
+            length.eq(record.total_length - less),
+            shim.eq(record.payload_length + version),
+            header_sum.eq(swap16(self.header_sums.payload) + SHIM_MAGIC),
             addresses.eq(source + destination),
-            others.eq(lengths + shim + header_sum),
+            others.eq(length + shim + header_sum),
             static_sum.eq(addresses + others),
         ]
         return static_sum
