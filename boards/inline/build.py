@@ -71,13 +71,14 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        global_resets = synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        from_fabric = top.fabric_clocks() + global_resets
         routes: list[Routed] = []
         failures: dict[int, BuildError] = {}
         for seed in seeds:
             try:
                 said = _prefixed(note, f"route, seed {seed}")
-                routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
+                routes.append(route(platform, folder, seed, top.clocks(), from_fabric, said))
             except BuildError as error:
                 failures[seed] = error
         if not routes:

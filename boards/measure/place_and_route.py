@@ -27,9 +27,9 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
+from .. import ecp5_netlist
 from ..ecp5 import synthesis
-from . import ecp5_netlist
-from .ecp5_netlist import buffer_resets, pack_output_registers, tie_constant_registers
+from ..ecp5_netlist import buffer_resets, pack_output_registers, tie_constant_registers
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250

@@ -13,13 +13,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn import cli
-from inceptionn.boards.measure import ecp5_netlist, timing
-from inceptionn.boards.measure.ecp5_netlist import (
+from inceptionn.boards import ecp5_netlist
+from inceptionn.boards.ecp5_netlist import (
     LEAST_BUFFERED,
     buffer_resets,
     pack_output_registers,
     tie_constant_registers,
 )
+from inceptionn.boards.measure import timing
 from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, route, synthesize
 from inceptionn.hdl.engine.shape import EngineShape
 
