@@ -236,7 +236,7 @@ class PlaneDecoder(wiring.Component):
             sync += [
                 beat.eq(next_beat),
                 word.eq(0),
-                leaves.eq(Mux(emit, last_follows, last)),
+                leaves.eq(Mux(active, last_follows, last)),  # an active group leaves now
                 ends.eq(blocks.read_data[-2]),
             ]
             with m.If(begins):
