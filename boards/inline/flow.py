@@ -19,7 +19,7 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
-from ..ecp5 import synthesis
+from ..ecp5 import register_name, synthesis
 from ..ecp5_netlist import buffer_resets
 
 NAME = "inline"
@@ -221,7 +221,7 @@ def clocks_of(
     """
     slowest = {
         path["from"].removeprefix("posedge "): " -> ".join(
-            _register(path["path"][place][end]["cell"]) for place, end in ((0, "from"), (-1, "to"))
+            register_name(path["path"][place][end]["cell"]) for place, end in ((0, "from"), (-1, "to"))
         )
         for path in paths
         if path["from"] == path["to"]
@@ -245,11 +245,6 @@ def clocks_of(
 def _clock_name(net: str) -> str:
     """Return the clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
     return re.split(r"[$.]", net)[-1]
-
-
-def _register(cell: str) -> str:
-    """Return the signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
-    return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]
 
 
 def fabric_clocks_of(config: str, allowed: int) -> int:
