@@ -63,7 +63,7 @@ def tests_of(bench: Path) -> list[str]:
     functions = [node for node in ast.parse(bench.read_text(encoding="utf-8")).body
                  if isinstance(node, ast.AsyncFunctionDef)]  # fmt: skip
     return [function.name for function in functions
-            if any("cocotb" in ast.unparse(mark) for mark in function.decorator_list)]  # fmt: skip
+            if any(".test(" in ast.unparse(mark) for mark in function.decorator_list)]  # fmt: skip
 
 
 def component(name: str) -> Entry:
