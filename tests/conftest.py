@@ -12,12 +12,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from outcomes import outcomes
 
 from inceptionn.system.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
@@ -103,24 +104,14 @@ def free_port() -> int:
         return port
 
 
-def outcomes(makers: list[Callable[[], Transport]], function: Callable[[Transport], Any]) -> list[Any]:
+def outcomes_of(makers: list[Callable[[], Transport]], function: Callable[[Transport], Any]) -> list[Any]:
     """What the function returned or raised, per rank."""
-    found: list[Any] = [None] * len(makers)
 
-    def run(rank: int) -> None:
-        try:
-            with makers[rank]() as transport:
-                found[rank] = function(transport)
-        except Exception as error:
-            found[rank] = error
+    def rank(maker: Callable[[], Transport]) -> Any:
+        with maker() as transport:
+            return function(transport)
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(len(makers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
+    return outcomes([partial(rank, maker) for maker in makers])
 
 
 def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
@@ -131,7 +122,7 @@ def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any
         nic_codec=arguments.get("nic") or None,
         seed=arguments.get("seed", 0),
     )
-    return outcomes([lambda t=t: t for t in transports], function)
+    return outcomes_of([lambda t=t: t for t in transports], function)
 
 
 @pytest.fixture
@@ -153,8 +144,8 @@ def tcp() -> Outcomes:
     def run(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
         where = f"127.0.0.1:{free_port()}"
         settings = {"timeout": 10.0, "nic": False} | arguments
-        return outcomes(
-            [lambda rank=rank: connect(rank, size, where, **settings) for rank in range(size)], function
+        return outcomes_of(
+            [partial(connect, rank, size, where, **settings) for rank in range(size)], function
         )
 
     return run

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import returned
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
@@ -35,11 +36,7 @@ def results(tcp: Group, x: np.ndarray, **settings: Any) -> list[bytes]:
         allreduce_comp(t, x[t.rank], y, MEAN, scale=None, sub_block=SUB, timeout=20, **settings)
         return y.tobytes()
 
-    found = tcp(len(x), run)
-    for result in found:
-        if isinstance(result, Exception):
-            raise result
-    return found
+    return returned(tcp(len(x), run))
 
 
 @pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")  # zeros are meant

@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from outcomes import outcomes
 
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
@@ -27,25 +27,6 @@ from inceptionn.transport.tcp.secret import nonce, proof
 Tcp = Callable[..., list[Any]]
 
 
-def start(calls: list[Callable[[], Any]]) -> list[Any]:
-    """What each of the calls, made at once, returned or raised."""
-    found: list[Any] = [None] * len(calls)
-
-    def run(number: int) -> None:
-        try:
-            found[number] = calls[number]()
-        except Exception as error:
-            found[number] = error
-
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
-
-
 def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[Any]:
     """Groups in which rank r gets ``settings[name][r]`` of each setting."""
     where = f"127.0.0.1:{port}"
@@ -54,7 +35,7 @@ def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[A
         own = {name: values[rank] for name, values in settings.items()}
         return lambda: connect(rank, own.pop("sizes", size), where, **({"timeout": 5.0, "nic": False} | own))
 
-    results = start([call(rank) for rank in ranks])
+    results = outcomes([call(rank) for rank in ranks])
     for result in results:
         if isinstance(result, TcpTransport):
             result.close()
@@ -105,7 +86,9 @@ def test_version_of_the_protocol(port: int, monkeypatch: pytest.MonkeyPatch) -> 
         return said
 
     listener = listen(("127.0.0.1", port), 2)
-    first, second = start([lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer])
+    first, second = outcomes(
+        [lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer]
+    )
     text = f"protocol differs: rank 0 has {PROTOCOL}, rank 1 has 99"
     assert isinstance(first, TransportError)
     assert str(first) == text
@@ -162,7 +145,7 @@ def test_strangers_at_the_rendezvous_do_no_harm(port: int, noise: bytes) -> None
             lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
             lambda: connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=5),
         ]
-        results = start(calls)
+        results = outcomes(calls)
     assert all(isinstance(result, TcpTransport) for result in results), results
     for transport in results:
         transport.close()
@@ -175,7 +158,7 @@ def test_ranks_may_come_in_any_order(port: int) -> None:
 
     calls: list[Callable[[], Any]] = [late]
     calls += [lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (2, 1)]
-    results = start(calls)
+    results = outcomes(calls)
     assert sorted(t.rank for t in results) == [0, 1, 2]
     for transport in results:
         transport.close()
@@ -196,7 +179,7 @@ def test_ipv6(port: int) -> None:
             t.barrier()
             return bytes(got)
 
-    assert start([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
+    assert outcomes([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
 
 
 def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
@@ -299,7 +282,7 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
         sock.close()
 
     listener = listen(("127.0.0.1", port), 3)
-    results = start([
+    results = outcomes([
         lambda: connect(0, 3, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
         leaves,
         lambda: connect(2, 3, f"127.0.0.1:{port}", nic=False, timeout=5),
