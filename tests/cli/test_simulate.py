@@ -18,13 +18,6 @@ from inceptionn.netns import registry
 from inceptionn.sim import simulate
 
 
-@pytest.mark.parametrize("name", ["nothing", "dispatch_queue"])
-def test_unknown_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is not in the catalogue, and one that has no bench of its own."""
-    assert cli.main(["simulate", name]) == 2
-    assert "module must be one of alignment_unit, " in capsys.readouterr().err
-
-
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["simulate", "--list"]) == 0
     out = capsys.readouterr().out

@@ -221,16 +221,6 @@ def test_the_router_takes_a_global_reset(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert route(synthesize(Chain(), tmp_path), 1).cells["DCCA"] == 2
 
 
-def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["timing", "rocket"]) == 2
-    assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
-
-
-def test_unknown_placer_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["timing", "nic", "--placer", "sa"]) == 2
-    assert "must be one of heap, static, not 'sa'" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_the_area_needs_no_router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("inceptionn.boards.measure.place_and_route.find_program", lambda name: None)

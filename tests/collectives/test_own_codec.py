@@ -233,8 +233,3 @@ def test_a_wrong_option_is_one_line(
 ) -> None:
     assert cli.main(["inspect", str(at_root / "g.npy"), "--with", option]) == 2
     assert text in capsys.readouterr().err
-
-
-def test_only_fig14_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", "fig4", "--with", "examples.own_codec:Half"]) == 2
-    assert "No such option: --with" in capsys.readouterr().err

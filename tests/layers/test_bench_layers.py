@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inceptionn.cli import main
 from inceptionn.evaluate.bench.layers import layers, ssd_sgd
 from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
@@ -104,22 +103,3 @@ def test_tables_and_figures_of_ssd_sgd() -> None:
 
 def test_accuracies_are_measured() -> None:
     assert ssd_sgd.final_accuracy(3, "glu", 40, 0) > 0.6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["layers", "--systems", "sgd"], "--systems takes ssgd, "),
-        (["layers", "--rates", "fast"], "--rates: rate must be"),
-        (["layers", "--model", "rnn"], "--model takes cnn, mlp, not 'rnn'"),
-        (["layers", "--sizes", "8,x"], "--sizes takes whole numbers, not '8,x'"),
-        (["layers", "--sizes", "8,8,8,8"], "--sizes takes whole numbers, not '8,8,8,8'"),
-        (["layers", "--hosts", "1"], "must be 2..16, not 1"),
-        (["layers", "--plot", "curves.txt"], "not 'curves.txt'"),
-        (["ssd-sgd", "--rate", "fast"], "--rate: rate must be"),
-        (["ssd-sgd", "--only", "speed"], "--only takes times, accuracy, not 'speed'"),
-    ],
-)
-def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
-    assert main(["bench", *arguments]) == 2
-    assert text in " ".join(capsys.readouterr().err.split())

@@ -131,16 +131,3 @@ def test_replay_command(nic_verilog: Path, codec: str, tmp_path: Path) -> None:
     assert (ratios["paper", 10] > 4.5, ratios["planes", 10] > 7.7) == (True, True)
     totals = facts["replay"]
     assert totals["payload_bytes"] / totals["block_bytes"] > {"paper": 4.5, "planes": 7.7}[codec]
-
-
-def test_replay_command_names_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from inceptionn.cli import main
-
-    capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
-    assert main(["replay", str(tmp_path / "no.pcap")]) == 2
-    assert "no such capture" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--verilog", str(tmp_path / "no.v")]) == 2
-    assert "inceptionn generate writes it" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--mode", "lossless"]) == 2
-    assert "mode must be one of literal, bounded, not 'lossless'" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--bound", "15"]) == 2

@@ -67,19 +67,6 @@ def test_figures_are_ratios_of_medians() -> None:
     assert [figure.reached for figure in figures] == [True, True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--models", "resnet"], "--models takes mlp, cnn, transformer, not 'resnet'"),
-        (["--systems", "magic"], "--systems takes plain, fp16"),
-        (["--hosts", "1"], "must be 2..16, not 1"),
-    ],
-)
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "torch", *arguments]) == 2
-    assert why in capsys.readouterr().err
-
-
 def test_an_interrupted_run_shows_what_it_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,19 +280,3 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         write_project(tmp_path / "project", 250)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--out", ""], "Invalid value for --out: must name a folder, not ''"),
-        (
-            ["--out", "x", "--clock", "1000"],
-            "Invalid value for --clock: clock must be 10 to 400 MHz, not 1000.0",
-        ),
-        ([], "Missing option '--out'"),
-    ],
-)
-def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bring-up", *arguments]) == 2
-    assert message in capsys.readouterr().err

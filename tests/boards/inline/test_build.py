@@ -188,23 +188,6 @@ def test_every_pin_and_clock_of_a_board(name: str) -> None:
             )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--board", "arty"], "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
-        (["--half"], "--half: needs --codec planes, not paper"),
-        (["--codec", "zip"], "must be one of paper, planes, none, not 'zip'"),
-        (["--seeds", "0"], "must be 1..100, not 0"),
-    ],
-)
-def test_bad_arguments(
-    arguments: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["inline", "build", "--out", str(tmp_path / "out"), *arguments]) == 2
-    assert text in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").touch()
     assert main(["inline", "build", "--out", str(tmp_path)]) == 2

@@ -186,31 +186,6 @@ def test_bfloat16_is_compared_with_raw_bfloat16() -> None:
         found.verify()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--dtype", "fp8"], "must be one of float32, bfloat16, not 'fp8'"),
-        (["--dtype", "bfloat16", "--op", "all-gather"], "is measured with sum, mean, not 'all-gather'"),
-        (
-            ["--dtype", "bfloat16", "--only", "MPI"],
-            "no variant of ring bf16, ring bounded, ring planes contains",
-        ),
-        (["--rates", "1g,fast"], "--rates: rate must be a number of bits per second"),
-        (["--rates", "1g,fast"], "not 'fast' (or 'unshaped')"),
-        (["--rates", ","], "--rates takes one or more rates, not ','"),
-        (["--hosts", "1"], "must be 2..16, not 1"),
-        (["--op", "max"], "--op takes sum, mean, reduce-scatter, all-gather, not 'max'"),
-        (["--only", "tree"], "contains 'tree'"),
-        (["--plot", "x.bmp"], "--plot must end in .png, .svg, .pdf, not 'x.bmp'"),
-    ],
-)
-def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "allreduce", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert text in error
-
-
 def test_it_says_that_it_needs_root(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

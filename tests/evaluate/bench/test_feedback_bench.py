@@ -122,9 +122,3 @@ def test_losses_at_equal_bytes_by_hand() -> None:
     """Twice the loss at the same bytes, on the part that both curves have."""
     assert bench._ratio([(0, 1), (2, 0)], [(1, 0.5 - np.log(2)), (4, -1 - np.log(2))]) == pytest.approx(2)
     assert bench._ratio([(0, 1), (1, 0)], [(2, 1), (3, 0)]) is None
-
-
-@pytest.mark.parametrize("arguments", [["--ranks", "1,4"], ["--bounds", "15"], ["--bounds", ""]])
-def test_wrong_numbers_are_named(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "feedback", *arguments]) == 2
-    assert f"{arguments[0]} takes" in capsys.readouterr().err

@@ -101,17 +101,3 @@ def test_the_slowest_format_counts() -> None:
     figures = a2dtwp.figures_of({"avx2": {**rates, "memcpy": 10.0, "unpack3": 4.0}, "numpy": {}})
     assert [figure.measured for figure in figures] == pytest.approx([1.0, 0.4])
     assert [figure.reached for figure in figures] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["gradiveq", "--rates", "fast"], "fast"),
-        (["gradiveq", "--only", "nothing"], "--only takes times, parts, training, not 'nothing'"),
-        (["gradiveq", "--seeds", "0"], "must be 1..100, not 0"),
-        (["a2dtwp", "--size", "0"], "must be 1..4096, not 0"),
-    ],
-)
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", *arguments]) == 2
-    assert why in capsys.readouterr().err

@@ -47,9 +47,3 @@ def test_the_command(
     assert mean["losses"] == pytest.approx(raw["losses"], rel=0.05)
     assert len(list(csv.DictReader(rows.read_text().splitlines()))) == 5
     assert plot.stat().st_size > 1000
-
-
-@pytest.mark.parametrize("ranks", ["1,4", "four", "", "512"])
-def test_wrong_ranks_are_named(ranks: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "means", "--ranks", ranks]) == 2
-    assert "--ranks takes" in capsys.readouterr().err

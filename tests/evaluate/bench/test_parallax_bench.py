@@ -52,16 +52,3 @@ def test_figures_are_ratios_of_medians() -> None:
     figures = parallax.figures_of(results)
     assert [figure.measured for figure in figures] == pytest.approx([2.5, 15.0, 1.02, 1.1])
     assert [figure.reached for figure in figures] == [True, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--hosts", "1"], "must be 2..16, not 1"),
-        (["--rate", "fast"], "fast"),
-        (["--batch", "2000", "--hosts", "16"], "--batch times --hosts must be at most 16000, not 32000"),
-    ],
-)
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "parallax", *arguments]) == 2
-    assert why in capsys.readouterr().err

@@ -95,19 +95,6 @@ def test_one_that_fails_does_not_stop_the_others(
     assert (tmp_path / "fig4.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["all", "--only", "fig99"], "--only takes fig4,"),
-        (["fig4", "--seed", "-1"], "must be 0..4294967295, not -1"),
-        (["fig6"], "No such command 'fig6'"),
-    ],
-)
-def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", *arguments]) == 2
-    assert text in capsys.readouterr().err
-
-
 def test_every_artefact_has_a_command() -> None:
     commands = cli.COMMANDS["reproduce"].commands
     assert commands is not None
