@@ -112,6 +112,15 @@ def test_a_twin_has_the_parameters_of_the_blocking_call(name: str) -> None:
     assert twin.__doc__.startswith(f"Begin `{name}_comp` with the same arguments")
 
 
+def test_an_unknown_argument_names_the_function_that_was_called(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        for name in ("allreduce_comp", "iallreduce_comp", "ibcast_comp"):
+            with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'foo'$"):
+                getattr(collectives, name)(t, ones(), ones(), foo=1)
+
+    assert threads(1, run) == [None]
+
+
 def test_it_returns_before_the_others_call(threads: Group) -> None:
     def run(t: Transport) -> bool:
         if t.rank:
