@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
+from inceptionn.commands.codec_option import EngineCodec, HalfOption
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
-from inceptionn.hdl.codec.codecs import CODECS, PAPER
+from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.system.text import nearest
 
 from . import output_folder
@@ -100,12 +101,8 @@ def generate(
             help="generic, corundum: fp32 lanes of an engine, 8 or 16 (8; corundum with 512 bits: 16).",
         ),
     ] = None,
-    codec: Annotated[
-        str, typer.Option("--codec", metavar="CODEC", help=f"Lane codec of the engines: {', '.join(CODECS)}.")
-    ] = PAPER,
-    half: Annotated[
-        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
-    ] = False,
+    codec: EngineCodec = PAPER,
+    half: HalfOption = False,
     prefix: Annotated[
         str,
         typer.Option(

@@ -16,14 +16,13 @@ import numpy as np
 import typer
 from rich.text import Text
 
+from inceptionn.commands.codec_option import EngineCodec
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress
 from inceptionn.commands.report import Report
-from inceptionn.system.options import one_of
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
-from .nic_codec import NIC_CODECS
 from .nic_verilog import emit_nic
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
@@ -214,9 +213,7 @@ def scale(
             "--lanes", metavar="N", help="fp32 lanes of an engine: 8 or 16; repeatable. Default: 8."
         ),
     ] = None,
-    codec: Annotated[
-        str, one_of(NIC_CODECS, "Codec of all NICs: {}.", "--codec", metavar="CODEC")
-    ] = DEFAULT_CODEC,
+    codec: EngineCodec = DEFAULT_CODEC,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from inceptionn.commands.codec_option import PaperMode
 from inceptionn.commands.console import CsvFile, JsonFile, Output, Table
 from inceptionn.system.options import whole
 
@@ -123,10 +124,7 @@ def set_command(
 
 def bound_command(
     k: Annotated[int, typer.Argument(metavar="K", help="Error bound 2^-K, 1 to 14.")],
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
-    ] = None,
+    mode: PaperMode = None,
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip

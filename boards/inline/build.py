@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from inceptionn.commands.codec_option import HalfOption, check_half
 from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
@@ -155,9 +156,7 @@ def build(
         str,
         one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
-    half: Annotated[
-        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
-    ] = False,
+    half: HalfOption = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
         int,
@@ -178,8 +177,7 @@ def build(
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
-    if half and codec != "planes":
-        raise typer.BadParameter(f"needs --codec planes, not {codec}", param_hint="--half")
+    check_half(codec, half)
     output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)

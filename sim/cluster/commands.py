@@ -16,6 +16,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from inceptionn.commands.codec_option import NicBound, PaperMode
 from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
 from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
@@ -49,10 +50,6 @@ Kinds = Annotated[
 ]
 VerilogFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
-]
-Mode = Annotated[
-    str | None,
-    typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
 ]
 Codecs = Annotated[
     str | None,
@@ -155,7 +152,7 @@ def _check_numbers(hosts: int, limit: float | None) -> None:
 
 
 def _nics(
-    hosts: int, nic: str, codec: str | None, k: int, mode: str | None
+    hosts: int, nic: str, codec: str | None, mode: str | None
 ) -> tuple[Sequence[str], Sequence[str] | None]:
     """Return kind and codec of every host's NIC; the codecs are None if no option names them."""
     with _option("--nic"):
@@ -166,8 +163,6 @@ def _nics(
         used = [NIC_VARIANTS[word].spec for word in codecs or [DEFAULT_CODEC]]
         having_modes = [spec for spec in used if spec.modes]
         (having_modes or used)[0].mode_of(mode)
-    with _option("--bound"):
-        used[0].parameters(k)
     return kinds, codecs
 
 
@@ -192,8 +187,8 @@ def run(
     hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
     nic: Kinds = "rtl",
     verilog: VerilogFile = None,
-    k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
-    mode: Mode = None,
+    k: NicBound = 10,
+    mode: PaperMode = None,
     codec: Codecs = None,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
@@ -223,7 +218,7 @@ def run(
     The exit status is the program's.
     """
     _check_numbers(hosts, limit)
-    kinds, codecs = _nics(hosts, nic, codec, k, mode)
+    kinds, codecs = _nics(hosts, nic, codec, mode)
     with _option("--tos"):
         written = None if tos is None else byte_of(tos)
     with _option("switch"):

@@ -179,8 +179,8 @@ SAID = {
         "--scale much": "--scale takes auto, none or -126..126, not 'much'",
     },
     "replay": {
-        "CAPTURE --bound 15": "k in 1..14, not k = 15",
-        "CAPTURE --mode loose": "mode must be one of literal, bounded, not 'loose'",
+        "CAPTURE --bound 15": "'--bound': must be 1..14, not 15",
+        "CAPTURE --mode loose": "'--mode': must be one of literal, bounded, not 'loose'",
         "CAPTURE --waves waves.txt": "wave file must end in .vcd or .fst, not '.txt'",
         "CAPTURE --json .": "--json",
         "nothing.pcap": "no such capture: 'nothing.pcap'",
