@@ -7,6 +7,7 @@ the test, over each transport that needs no other processes.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ import sys
 from collections.abc import Callable, Generator
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from outcomes import outcomes
@@ -123,6 +125,38 @@ def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any
         seed=arguments.get("seed", 0),
     )
     return outcomes_of([lambda t=t: t for t in transports], function)
+
+
+class Made(NamedTuple):
+    """What a command printed, and its JSON, the lines of its CSV and its chart."""
+
+    text: str
+    facts: Any
+    rows: list[str]
+    picture: str
+
+
+@pytest.fixture
+def made_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Made]:
+    """``made_by("bench means --steps 2", *more, csv=True, plot=True)``: of a command that succeeds."""
+
+    def run(words: str, *more: object, csv: bool = False, plot: bool = False, columns: int = 160) -> Made:
+        from inceptionn import cli
+
+        monkeypatch.setenv("COLUMNS", str(columns))
+        if plot:
+            pytest.importorskip("matplotlib")
+        json_file, csv_file, chart = (tmp_path / f"made.{end}" for end in ("json", "csv", "svg"))
+        outputs = ["--json", json_file, *(["--csv", csv_file] * csv), *(["--plot", chart] * plot)]
+        assert cli.main([*words.split(), *map(str, [*more, *outputs])]) == 0
+        picture = chart.read_text() if plot else ""
+        assert not plot or (len(picture) > 1000 and picture.lstrip().startswith("<?xml"))
+        rows = csv_file.read_text().splitlines() if csv else []
+        return Made(capsys.readouterr().out, json.loads(json_file.read_text()), rows, picture)
+
+    return run
 
 
 @pytest.fixture

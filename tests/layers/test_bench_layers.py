@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from outcomes import returned
 from rich.console import Console
 
 from inceptionn.evaluate.bench.layers import layers, ssd_sgd
@@ -27,11 +28,7 @@ def run(threads: Group, case: dict[str, Any], size: int = 3) -> dict[str, Any]:
     def rank(transport: Transport) -> dict[str, Any]:
         return WHAT[case["what"]](transport, MODEL, DATA, PLAN, case)
 
-    found = threads(size, rank, timeout=20.0)
-    for outcome in found:
-        if isinstance(outcome, Exception):
-            raise outcome
-    return {**case, **found[0]}
+    return {**case, **returned(threads(size, rank, timeout=20.0))[0]}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -84,7 +84,7 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
 def exchanged(
     nic: VerilatedNic, config: EngineConfig, traffic: Callable[[], tuple[list[Frame], list[Frame]]]
 ) -> list[Result]:
-    """What is received of ``traffic`` out and back with every pause, once all frames and counters are checked."""
+    """What is received of ``traffic`` out and back with every pause, all checked, and the counters."""
     flows = FlowTable()
     sent: list[Result] = []
     received: list[Result] = []

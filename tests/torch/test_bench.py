@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench torch``: a small run between real hosts, its figures, and usage errors."""
+"""``inceptionn bench torch``: a small run between real hosts, and its figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,12 @@ from inceptionn.netns import NetworkError
 
 
 @pytest.mark.slow
-def test_a_small_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
     monkeypatch.setattr(bench, "BUCKETS", (5000,))
-    found = tmp_path / "t.json"
-    arguments = ["--hosts", "2", "--rates", "1g", "--models", "mlp", "--systems", "plain,hook,tensor"]
-    arguments += ["--steps", "2", "--trained", "10", "--seeds", "1", "--optimizer", "adam"]
-    assert main(["bench", "torch", *arguments, "--json", str(found)]) == 0
-    assert "1 Gbit/s, 2 hosts" in capsys.readouterr().out
-    lines = json.loads(found.read_text())["lines"]
+    command = "bench torch --hosts 2 --rates 1g --models mlp --systems plain,hook,tensor"
+    made = made_by(f"{command} --steps 2 --trained 10 --seeds 1 --optimizer adam")
+    assert "1 Gbit/s, 2 hosts" in made.text
+    lines = made.facts["lines"]
     whats = [(line["what"], line.get("system")) for line in lines]
     assert whats == [
         ("time", "plain"),

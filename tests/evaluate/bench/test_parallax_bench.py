@@ -1,35 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench parallax``: a small run between real hosts, its figures, and usage errors."""
+"""``inceptionn bench parallax``: a small run between real hosts, and its figures."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from inceptionn.cli import main
 from inceptionn.evaluate.bench.layers import parallax
 
 
-def test_a_small_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
     small = {"rows": 400, "width": 8, "length": 8, "samples": 2000, "exponent": 0.5}
     monkeypatch.setattr(parallax, "EMBEDDING", {**parallax.EMBEDDING, **small})
     monkeypatch.setattr(parallax, "MLP", {**parallax.MLP, "width": 8})
     monkeypatch.setattr(parallax, "GRID", (1, 2, 4, 8))
-    figures, picture = tmp_path / "p.json", tmp_path / "p.svg"
-    arguments = ["bench", "parallax", "--hosts", "2", "--steps", "2", "--rounds", "1", "--batch", "4"]
-    rows = tmp_path / "p.csv"
-    arguments += ["--json", str(figures), "--csv", str(rows), "--plot", str(picture)]
-    assert main(arguments) == 0
-    assert rows.read_text().splitlines()[1].startswith(f"sparse,{parallax.HYBRID},")
-    out = capsys.readouterr().out
-    assert "2 hosts, links of 1 Gbit/s" in out
-    assert "(chosen)" in out
-    assert picture.read_text().lstrip().startswith("<?xml")
-    facts = json.loads(figures.read_text())
+    command = "bench parallax --hosts 2 --steps 2 --rounds 1 --batch 4"
+    text, facts, rows, _ = made_by(command, csv=True, plot=True)
+    assert rows[1].startswith(f"sparse,{parallax.HYBRID},")
+    assert "2 hosts, links of 1 Gbit/s" in text
+    assert "(chosen)" in text
     assert [figure["name"] for figure in facts["figures"]][2] == "dense model, step time"
     sparse = facts["results"]["sparse"]
     assert 0 < sparse["variants"][parallax.HYBRID]["alpha"] < 0.2

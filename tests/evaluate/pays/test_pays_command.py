@@ -22,22 +22,18 @@ from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, of_value
 from inceptionn.transport import Transport
 
 
-def test_a_slow_link_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, picture = tmp_path / "p.json", tmp_path / "p.svg"
-    arguments = ["pays", "--bandwidth", "1g", "--step-time", "50ms", "--ratio", "8", "--simulate"]
-    assert cli.main([*arguments, "--json", str(out), "--plot", str(picture)]) == 0
-    text = capsys.readouterr().out
+def test_a_slow_link_pays(made_by: Callable[..., Any]) -> None:
+    command = "pays --bandwidth 1g --step-time 50ms --ratio 8 --simulate"
+    text, facts, _, picture = made_by(command, plot=True)
     assert "Does it pay? Yes." in text
     assert "Simulated host by host, 4 nodes" in text
-    facts = json.loads(out.read_text())
     assert facts["verdict"] == "yes"
     assert [option["name"] for option in facts["options"]] == ["ring raw", "ring bf16", "ring, NIC"]
     assert facts["speed_up_over_ring_raw"] > facts["speed_up_over_ring_bf16"] > 1.5
     over = facts["chart"]["bandwidth"]["over_raw"]
     assert over[0] > over[-1]
-    drawn = picture.read_text()
     for label in ("bandwidth of a host's link", "against ring bf16", "speed-up of a step"):
-        assert f"<!-- {label} -->" in drawn
+        assert f"<!-- {label} -->" in picture
 
 
 def test_no_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,20 +48,18 @@ def test_gradients_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("where", ["software", "nic"])
-def test_gradients_of_bfloat16(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gradients_of_bfloat16(where: str, tmp_path: Path, made_by: Callable[..., Any]) -> None:
     """Both paths, with the ratio over the file's own bytes."""
     x = np.random.default_rng(1).laplace(scale=1e-3, size=100_000).astype(np.float32)
     halves = converted(x, "bfloat16")
     np.save(tmp_path / "b.npy", halves.view("V2"))
-    arguments = ["pays", "--where", where, "--gradients", "bfloat16", "--ratio", str(tmp_path / "b.npy")]
-    out = tmp_path / "p.json"
-    assert cli.main([*arguments, "--bandwidth", "1g", "--scale", "none", "--json", str(out)]) == 0
-    facts = json.loads(out.read_text())
+    command = f"pays --where {where} --gradients bfloat16 --bandwidth 1g --scale none --ratio"
+    text, facts, _, _ = made_by(command, tmp_path / "b.npy")
     stream = Codec(2**-10, "planes").compress(halves, dtype="bfloat16")
     assert facts["ratio"] == pytest.approx(halves.nbytes / len(stream))
     assert facts["codec"] == "planes"
     assert facts["verdict"] == "yes"
-    assert "(over bfloat16)" in capsys.readouterr().out
+    assert "(over bfloat16)" in text
 
 
 @pytest.mark.parametrize(
@@ -189,11 +183,8 @@ def test_errors_are_of_the_measurement() -> None:
 
 
 @pytest.mark.slow
-def test_the_bench_runs(tmp_path: Path) -> None:
-    out, picture = tmp_path / "b.json", tmp_path / "b.svg"
-    arguments = ["bench", "pays", "--hosts", "2", "--rates", "500m", "--sizes", "1", "--repeats", "1"]
-    assert cli.main([*arguments, "--json", str(out), "--plot", str(picture)]) == 0
-    points = json.loads(out.read_text())["points"]
+def test_the_bench_runs(made_by: Callable[..., Any]) -> None:
+    made = made_by("bench pays --hosts 2 --rates 500m --sizes 1 --repeats 1", plot=True)
+    points = made.facts["points"]
     assert [point["variant"] for point in points] == list(bench.MODELLED)
     assert all(point["measured"] > 0 < point["predicted"] for point in points)
-    assert picture.exists()

@@ -24,7 +24,7 @@ from ....commands.console import (
     PlotFile,
     Table,
     new_figure,
-    new_progress,
+    tracked,
     write_plot,
 )
 from ....commands.environment import installed
@@ -194,17 +194,12 @@ def _measured(
     """Measure a row for each job and array; name the compressors that are not installed."""
     rows: list[Row] = []
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=(len(jobs) - len(absent)) * len(arrays))
-        for (kind, x), job in product(arrays.items(), jobs):
-            if job in absent:
-                continue
-            progress.update(task, description=f"{kind}: {_title(job)}")
-            if isinstance(job, Peer):
-                rows.append(_peer(kind, job, x, bound, repeats))
-            else:
-                rows.append(_own(kind, job, x, bound, repeats))
-            progress.advance(task)
+    pairs = list(product(arrays, [job for job in jobs if job not in absent]))
+    for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {_title(pair[1])}"):
+        if isinstance(job, Peer):
+            rows.append(_peer(kind, job, arrays[kind], bound, repeats))
+        else:
+            rows.append(_own(kind, job, arrays[kind], bound, repeats))
     return rows, absent
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
+from operator import itemgetter
 from statistics import mean, median
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ import typer
 
 from .... import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress
+from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
 from ....layers.gradiveq import GradiVeQ
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport, loopback
@@ -178,12 +180,8 @@ NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict[str, float]]]:
     """Measure accuracy (0..1) and ratios of bytes of each training, one per seed."""
     found: dict[str, list[dict[str, float]]] = {}
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=len(NAMES) * len(seeds))
-        for name in NAMES:
-            for seed in seeds:
-                found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
-                progress.update(task, advance=1, description=name)
+    for name, seed in tracked(console, list(product(NAMES, seeds)), itemgetter(0)):
+        found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
     return found
 
 

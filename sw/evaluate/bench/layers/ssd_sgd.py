@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
+from operator import itemgetter
 from statistics import median
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress
+from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require
@@ -160,12 +162,8 @@ def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[floa
     configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
     configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
     found: dict[str, list[float]] = {}
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=len(configurations) * len(seeds))
-        for title, (k, update) in configurations.items():
-            for seed in seeds:
-                found.setdefault(title, []).append(final_accuracy(k, update, steps, seed))
-                progress.update(task, advance=1, description=title)
+    for title, seed in tracked(console, list(product(configurations, seeds)), itemgetter(0)):
+        found.setdefault(title, []).append(final_accuracy(*configurations[title], steps, seed))
     return found
 
 
