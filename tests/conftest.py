@@ -5,8 +5,6 @@ A missing tool is a skip for a user and a failure under continuous integration. 
 the test, over each transport that needs no other processes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs`` over a BAR: a file in its place, with the registers' reset values and some counts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The report: what it measures, what it draws, and how it tells that something got worse."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are written completely or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

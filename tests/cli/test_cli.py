@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line: help, version, errors in one line, exit status."""
 
-from __future__ import annotations
-
 import os
 import signal
 import struct

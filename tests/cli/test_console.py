@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the commands print with: brackets stay, headings stay whole, ``--json`` means one thing."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

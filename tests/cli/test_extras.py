@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands that messages name install from where the package came."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `inceptionn generate` writes: ports as documented, plain Verilog, the same bytes every time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

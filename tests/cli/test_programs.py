@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs of the interpreter's environment are found without its folder on PATH."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

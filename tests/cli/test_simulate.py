@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`inceptionn simulate`: every bench has its component; a run leaves a table and a waveform."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

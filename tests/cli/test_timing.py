@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The timing report: what it counts, what it may move into RAMs, and one small component for real."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What commands say of wrong words: one line, exit status 2, no output, and no file."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

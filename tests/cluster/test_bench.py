@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn cluster bench``: figures that fit together. How high they are is not a test's business."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

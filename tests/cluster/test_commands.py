@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn cluster``: what it runs, says and leaves behind. Most of it with NICs that need no model."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

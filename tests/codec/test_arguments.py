@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a Codec takes and refuses, where it writes, and what it costs."""
 
-from __future__ import annotations
-
 import array
 import math
 import pickle

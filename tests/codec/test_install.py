@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Installing on a machine without a compiler: everything but the extension, which NumPy stands in for."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

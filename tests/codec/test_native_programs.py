@@ -4,8 +4,6 @@
 ``make test-exhaustive`` sets EXHAUSTIVE: all 2^32 values for every bound, and a longer fuzz.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

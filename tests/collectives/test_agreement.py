@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that do not agree, that cannot take part, or that are lost in the middle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

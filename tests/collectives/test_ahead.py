@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How much of its first block a rank sends before it receives, over real sockets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The all-reduce: values, error bounds and bits, over every algorithm, path and number of ranks."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable

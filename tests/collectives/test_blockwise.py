@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce-scatter and all-gather: values, error bounds and bits, over every way to cut and to send."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

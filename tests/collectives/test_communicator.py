@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`CompressedCommunicator` over a transport; over MPI it is in `test_mpi`."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums with planes are exact: the golden model's bits from every collective, in every order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """float16 and bfloat16 in sums: the bits are those of float32 values, rounded at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A codec of the user's own: in collectives, in the example, and in the commands with ``--with``."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

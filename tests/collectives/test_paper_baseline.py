@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The paper's baseline (Fig. 1a): aggregators apart, in a tree, and gradients compressed on their way up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Non-blocking collectives: their order, their errors, and processes that are interrupted while one runs."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

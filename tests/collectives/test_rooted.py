@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce and broadcast: values, bounds and bits for every root."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Scale "tensor": each section of an array has the scale that an all-reduce of its own would have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

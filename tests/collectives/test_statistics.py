@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What collectives say of their cost: every byte, on every algorithm and transport."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

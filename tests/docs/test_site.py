@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The documentation site: built with warnings as errors, links followed, commands and examples tried."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `inceptionn bench layers` and `bench ssd-sgd` measure, over loopback, and what they make of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checkpoints: files that are whole or not there; damaged ones, and such of other content, are named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """With planes, sums of the layers have the same bits whichever rank has which gradient."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ranks exchange outside the agreement: one rank sends nonsense, and every rank's error names it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

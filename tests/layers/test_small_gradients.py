@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Gradients far below the codec's bound: every system keeps them by default, and says where they are lost."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What pushes and pulls have cost: the statistics of a transport count what the layers' traffic counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

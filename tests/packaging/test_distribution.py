@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The sdist and the wheel, installed with their dependencies in clean environments of every Python here."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

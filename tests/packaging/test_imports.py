@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The import rules between packages, read from the sources and observed in fresh interpreters."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

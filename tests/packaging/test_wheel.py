@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The wheel: built from what git tracks, installed in an environment of its own, every module imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

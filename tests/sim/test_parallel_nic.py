@@ -5,8 +5,6 @@ By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as
 vectors and the performance of one engine on all (``conftest.py``).
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What clock a link asks for, by hand; and the command's errors."""
 
-from __future__ import annotations
-
 import pytest
 from rich.text import Text
 

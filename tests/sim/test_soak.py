@@ -4,8 +4,6 @@
 With the planes codec they are 20,000, as most of what they meet is common to both; 100,000 with EXHAUSTIVE=1.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls at once, each in a thread of its own: ranks of a group, hosts of a network."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench torch``: a small run between real hosts, and its figures."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

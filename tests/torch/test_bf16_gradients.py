@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example that writes gradients of bfloat16: its file is what `inspect` and the benches take."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One example program, started by torchrun, by mpirun and by nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example with torchft: a replica is killed in mid-step, and the others go on without a restart."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

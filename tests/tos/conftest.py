@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Network namespaces and captures for the tests of the ToS mark: Linux, root, iproute2."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

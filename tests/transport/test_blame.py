@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whom an error names: the rank whose fault it is, not one that suffers from it as well."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What every transport promises, on loopback and on TCP over real sockets."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

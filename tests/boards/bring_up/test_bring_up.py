@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The bring-up design in simulation, and the Vivado project that is made of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

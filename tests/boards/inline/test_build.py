@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The inline device's bitstream: the flow's checks, the boards' pins, and a small design that is routed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

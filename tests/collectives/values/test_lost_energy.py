@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Gradients below the bound: kept by default, and said where they are not."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench allreduce``: what it concludes, and a small run in real namespaces."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

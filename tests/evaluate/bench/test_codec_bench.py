@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench codec``: its data, its measurements, and what it writes."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

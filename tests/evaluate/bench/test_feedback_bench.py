@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench feedback``: the simulated ranks against real all-reduces, and the command."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench halves``: what raw and compressed gradients of bfloat16 are, and a short run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

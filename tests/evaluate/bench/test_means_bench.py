@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench means``."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from typing import Any

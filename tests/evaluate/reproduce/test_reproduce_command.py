@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn reproduce`` as users call it; the artefacts that take seconds, and all of them when slow."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

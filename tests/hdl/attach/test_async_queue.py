@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The queue between two clocks in simulation, what it refuses, and the marks on its registers."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

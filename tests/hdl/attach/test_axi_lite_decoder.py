@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One AXI4-Lite port for several register banks in simulation, each with a clock and resets of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

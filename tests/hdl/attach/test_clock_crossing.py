@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AXI4-Lite between two clocks in simulation, with resets of one side alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

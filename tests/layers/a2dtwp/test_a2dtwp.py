@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Adaptive weight precision: Algorithm 1 by hand, and weights on the way down in its formats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

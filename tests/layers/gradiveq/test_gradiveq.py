@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ among ranks: sums in the compressed domain, phases, bytes, errors at every rank, and training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

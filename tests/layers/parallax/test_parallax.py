@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax's runner: every strategy trains the same model, and ranks that differ or fail say so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

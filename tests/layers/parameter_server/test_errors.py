@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The parameter server's errors at every rank: ranks that differ, give up, fall silent, or push nonsense."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The parameter server over transports: modes, roles, legs, errors, checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

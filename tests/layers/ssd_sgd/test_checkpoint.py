@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD's state: what it takes from the servers' optimizer, and checkpoints that go on to the same bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

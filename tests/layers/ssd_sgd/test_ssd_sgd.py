@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD: local updates and time model by hand; Algorithm 1 against the same in one loop; convergence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

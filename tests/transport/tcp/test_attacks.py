@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Attackers between ranks with the right secret, and members that never read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

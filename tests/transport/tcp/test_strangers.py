@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group forms whatever other processes send to its ports meanwhile."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How groups over TCP form, and how they refuse to."""
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct
