@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn generate``: all files for the engines on a board, in one folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module

@@ -6,8 +6,6 @@ measured quantity is a frame's number of cycles on the host's side, where it has
 for a link follows from the frames per second that the link can carry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated

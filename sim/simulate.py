@@ -4,8 +4,6 @@
 A bench is a file ``bench_*.py`` below ``tests/hdl``; :mod:`inceptionn.hdl.catalogue` lists its component.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from enum import StrEnum

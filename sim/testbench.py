@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Common parts of the cocotb benches: clocks, reset, and AXI sources and sinks without log output."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Self

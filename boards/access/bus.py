@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """32-bit registers at byte addresses, and the registers of a map over them by name."""
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from typing import Self

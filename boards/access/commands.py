@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs``: registers by name, over one of the three buses."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

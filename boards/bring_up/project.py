@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bring-up``: the Vivado project of the bring-up design."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn inline build``: the bitstream of the inline device for a board."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

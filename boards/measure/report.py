@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn report``: area and clock of every part of the NIC on a board's FPGA."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

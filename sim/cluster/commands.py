@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands ``cluster run`` and ``cluster clean``."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

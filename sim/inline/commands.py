@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn inline simulate``: two connected devices, in Verilog."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict
 from pathlib import Path

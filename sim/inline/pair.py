@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two connected inline devices: host, device, cable, device, host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Self
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Models in this process: shared libraries of a Verilog module and a harness of this package."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Every frame on the wire and every frame that reaches the host is compared with t
 referees the checksums, and the NIC's own counters must agree with both.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
