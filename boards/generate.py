@@ -13,6 +13,7 @@ import typer
 from inceptionn.commands.codec_option import EngineCodec, HalfOption
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.system.options import usage_error
 from inceptionn.system.text import nearest
 
 from . import output_folder
@@ -119,19 +120,15 @@ def generate(
     inceptionn_compressor.v and inceptionn_decompressor.v are the codec alone: with the codec paper, the
     paper's Fig. 9 and Fig. 10.
     """
-    try:
+    with usage_error("--board"):
         chosen = load_board(board)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--board") from error
     if not out:
         raise typer.BadParameter("output folder must be named, not ''", param_hint="--out")
     if part is not None and (not part or not part.replace("-", "").replace("_", "").isalnum()):
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
-    try:
+    with usage_error():
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
         options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, half))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
     output = Output(json_file)

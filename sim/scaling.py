@@ -17,6 +17,7 @@ from rich.text import Text
 from inceptionn.commands.codec_option import EngineCodec
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress
 from inceptionn.commands.report import Report
+from inceptionn.system.options import usage_error
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
@@ -231,10 +232,8 @@ def scale(
             known = ", ".join(map(str, ENGINES))
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
     for number in lanes or ():
-        try:
+        with usage_error("--lanes"):
             Beat(number)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--lanes") from error
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")

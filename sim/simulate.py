@@ -15,7 +15,7 @@ from rich.text import Text
 
 from inceptionn.commands.console import Console, Table
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
-from inceptionn.system.options import whole
+from inceptionn.system.options import usage_error, whole
 from inceptionn.system.text import nearest
 
 from .models.cache import build_root
@@ -106,10 +106,8 @@ def simulate(
         return
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")
-    try:
+    with usage_error("MODULE"):
         found = component(module)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="MODULE") from error
     known = tests_of(benches()[module])
     # A test with parameters has them after its name, and the simulator takes a part of a name as well.
     if test is not None and not (test and any(test in name or name in test for name in known)):
@@ -118,10 +116,8 @@ def simulate(
         fst = simulator is SimulatorName.icarus or fst_available()
         waves = build_root() / f"{module}.{'fst' if fst else 'vcd'}"
     if waves is not None:
-        try:
+        with usage_error("--waves"):
             wave_format(waves, simulator.value)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--waves") from error
         waves.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Console(stderr=True).status(f"{module}: building and running on {simulator.value}"):

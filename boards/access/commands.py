@@ -2,23 +2,20 @@
 """``inceptionn regs``: registers by name, over one of the three buses."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from inceptionn.commands.codec_option import PaperMode
 from inceptionn.commands.console import CsvFile, JsonFile, Output, Table
-from inceptionn.system.options import whole
+from inceptionn.system.options import usage_error, whole
 
 from .bar import BarBus
 from .bus import Bus
 from .cluster import ClusterBus
 from .inline import open_uart
 from .uart import BAUD
-
-T = TypeVar("T")
 
 Bar = Annotated[
     Path | None,
@@ -62,15 +59,13 @@ def open_bus(
     if sum(choice is not None for choice in (bar, cluster, uart)) != 1:
         raise typer.BadParameter("name one of --bar FILE, --cluster HOST and --uart FILE")
     at = number(offset, "offset")
-    try:
+    with usage_error():
         if bar is not None:
             return BarBus(bar, at)
         if cluster is not None:
             return ClusterBus(cluster, socket)
         assert uart is not None
         return open_uart(uart, baud)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def dump_command(
@@ -101,7 +96,8 @@ def get_command(
     """Print one value: a register or field in hexadecimal, a counter in decimal."""
     out = Output(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        register, part = _usage(lambda: bus.find(name))
+        with usage_error():
+            register, part = bus.find(name)
         value = bus.read(name)
     text = f"{value:#x}" if part else f"{value:#010x}" if register.fields else str(value)
     out.console.print(text)
@@ -116,8 +112,8 @@ def set_command(
 ) -> None:  # fmt: skip
     """Write a register or one field; the register's other bits keep their values."""
     chosen = number(value, "value")
-    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        _usage(lambda: bus.write(name, chosen))
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus, usage_error():
+        bus.write(name, chosen)
 
 
 def bound_command(
@@ -127,8 +123,8 @@ def bound_command(
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
     """Set the error bound 2^-K; it takes effect between two frames."""
-    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        _usage(lambda: bus.set_bound(k, mode))
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus, usage_error():
+        bus.set_bound(k, mode)
 
 
 def counters_command(
@@ -176,11 +172,3 @@ def _counter_table(values: dict[str, int], before: dict[str, int], seconds: floa
     if not table.rows:
         table.add_row("all", "0", *(["0"] if before else []))
     return table
-
-
-def _usage(action: Callable[[], T]) -> T:
-    """Turn a ``ValueError`` of the action into a usage error."""
-    try:
-        return action()
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error

@@ -71,21 +71,8 @@ def build_device(
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
         synthesize(rtlil, folder, _prefixed(note, "synthesize"))
-        routes: list[Routed] = []
-        failures: dict[int, BuildError] = {}
-        for seed in seeds:
-            try:
-                said = _prefixed(note, f"route, seed {seed}")
-                routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
-            except BuildError as error:
-                failures[seed] = error
-        if not routes:
-            raise failures[seeds[0]]
-        best = max(routes, key=lambda routed: routed.margin)
-        missed = [clock for clock in best.clocks if clock.margin < 0]
-        if missed:
-            slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
-            raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {slow}")
+        routes, failures = _routes(platform, top, folder, seeds, note)
+        best = _best(routes, len(seeds))
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
         log = log_of(best.seed, folder)
     head = {
@@ -111,6 +98,32 @@ def build_device(
         "README.md": readme(recipe, codec, best, half), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
+
+
+def _routes(
+    platform: Any, top: InlineTop, folder: Path, seeds: Sequence[int], note: Note
+) -> tuple[list[Routed], dict[int, BuildError]]:
+    """Route the design with each seed; return the routes, and the errors by seed. Raise if none succeeds."""
+    routes: list[Routed] = []
+    failures: dict[int, BuildError] = {}
+    for seed in seeds:
+        try:
+            said = _prefixed(note, f"route, seed {seed}")
+            routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
+        except BuildError as error:
+            failures[seed] = error
+    if not routes:
+        raise failures[seeds[0]]
+    return routes, failures
+
+
+def _best(routes: Sequence[Routed], seeds: int) -> Routed:
+    """Return the route with the largest margin. Raise `BuildError` if it misses a clock."""
+    best = max(routes, key=lambda routed: routed.margin)
+    if missed := [clock for clock in best.clocks if clock.margin < 0]:
+        slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
+        raise BuildError(f"clock missed with seed {best.seed}, the best of {seeds}: {slow}")
+    return best
 
 
 def _prefixed(note: Note, prefix: str) -> Note:

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode, check_half, chosen
 from inceptionn.commands.console import Console, JsonFile, Output, new_progress
-from inceptionn.system.options import one_of
+from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
 from ..capture import PcapWriter, read_pcap
@@ -115,10 +115,8 @@ def replay(
     chosen(codec, mode)
     check_half(codec, half)
     if waves is not None:
-        try:
+        with usage_error("--waves"):
             wave_format(waves, "verilator")
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--waves") from error
     output = Output(report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:

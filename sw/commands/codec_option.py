@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..system.options import one_of, whole
+from ..system.options import one_of, usage_error, whole
 from ..wire import BOUNDED, CODECS, DEFAULT_MODE, MAX_K, MIN_K, MODES, PLANES, Variant, codec_spec
 
 CodecOption = Annotated[str | None, typer.Option("--codec", metavar="CODEC", help=f"{' or '.join(CODECS)}.")]
@@ -48,15 +48,12 @@ def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> V
     elif codec in MODES and mode is None:
         _say_that_it_is_now(f"--codec {codec}", f"--mode {codec}")
         codec, mode = None, codec
-    option = "--codec"
-    try:
-        spec = codec_spec((default if mode is None else BOUNDED).codec if codec is None else codec)
-        option = "--mode"
-        if codec is None and mode is None:
-            return default
+    if codec is None and mode is None:
+        return default
+    with usage_error("--codec"):
+        spec = codec_spec(BOUNDED.codec if codec is None else codec)
+    with usage_error("--mode"):
         return Variant(spec.name, spec.mode_of(mode))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _say_that_it_is_now(old: str, new: str) -> None:
