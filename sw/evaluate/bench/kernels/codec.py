@@ -30,7 +30,7 @@ from ....commands.console import (
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
-from ....system.options import one_of, regular
+from ....system.options import one_of
 from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
@@ -90,16 +90,7 @@ def codec(
         str | None,
         typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="NPY",
-            exists=True,
-            callback=regular,
-            help="Measure with these float32 values instead.",
-        ),
-    ] = None,
+    file: report.NpyFile = None,
     dtype: Annotated[
         str,
         one_of(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import product
 from operator import itemgetter
 from statistics import median
@@ -18,10 +17,10 @@ from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require
-from ....transport import LoopbackTransport, loopback
+from ....transport import LoopbackTransport
 from ...training import MLP, Batches, digits
 from ...training.data import require_digits
-from ..common.threads import in_threads
+from ..common.threads import on_ranks
 from .layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
 
 DELAYS = (1, 2, 3, 4, 5)
@@ -173,7 +172,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
     warm_up = min(WARM_UP, steps // 4) if k else steps
 
     def rank(transport: LoopbackTransport) -> float:
-        with transport, ParameterServer(transport, model.initial(seed), MomentumSGD(RATE, MOMENTUM)) as group:
+        with ParameterServer(transport, model.initial(seed), MomentumSGD(RATE, MOMENTUM)) as group:
             assert group.worker is not None
             trainer = SSDSGD(group.worker, max(1, k), warm_up, RATE, LOCAL_UPDATES[update]())
             batches = Batches(data.train, 16, transport.rank, workers, seed)
@@ -182,7 +181,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
                 weights = trainer.step(model.gradients(weights, batches.at(step)))
             return model.accuracy(trainer.finish(), data.test)
 
-    return in_threads([partial(rank, transport) for transport in loopback(workers)])[0]
+    return on_ranks(workers, rank)[0]
 
 
 def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
