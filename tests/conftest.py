@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from outcomes import outcomes
+from outcomes import Group, outcomes
 
 from inceptionn.system.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
@@ -28,8 +28,6 @@ from inceptionn.transport import Transport, connect, loopback
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-
-Outcomes = Callable[..., list[Any]]
 
 
 def _tool_missing() -> tuple[type[Exception], ...]:
@@ -170,7 +168,7 @@ def new_port() -> Callable[[], int]:
 
 
 @pytest.fixture
-def tcp() -> Outcomes:
+def tcp() -> Group:
     """``tcp(size, function, **arguments of connect)``: what each rank returned or raised."""
 
     def run(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
@@ -184,13 +182,13 @@ def tcp() -> Outcomes:
 
 
 @pytest.fixture(params=["loopback", "tcp"])
-def group(request: pytest.FixtureRequest, tcp: Outcomes) -> Outcomes:
+def group(request: pytest.FixtureRequest, tcp: Group) -> Group:
     """The same over each transport; arguments: ``timeout``, ``nic`` (a codec)."""
     return tcp if request.param == "tcp" else in_process
 
 
 @pytest.fixture
-def threads() -> Outcomes:
+def threads() -> Group:
     """The same on loopback alone."""
     return in_process
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
@@ -16,7 +16,6 @@ from inceptionn.collectives.algorithms.ring import all_reduce_steps, ring
 from inceptionn.collectives.values.wire_form import Compressed, Incoming, _spare
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 SUB = 2048
 CODECS = [Codec(2**-10, "planes", threads=1), Codec(2**-10, threads=1)]
 

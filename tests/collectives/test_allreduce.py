@@ -3,12 +3,11 @@
 
 import socket
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
@@ -17,7 +16,6 @@ from inceptionn.sim import golden
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 ALGORITHMS = {
     "ring": {},

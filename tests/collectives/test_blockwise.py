@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce-scatter and all-gather: values, error bounds and bits, over every way to cut and to send."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -20,7 +19,6 @@ from inceptionn.collectives import (
 )
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 PATHS = ("off", "software", "nic")
 quiet = pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.codec import converted
@@ -23,7 +24,6 @@ from inceptionn.collectives.algorithms import ring
 from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 COUNT = 6000
 HALVES = ("float16", "bfloat16")
 CODECS = (Codec(2**-10, "planes"), Codec(2**-8, "paper"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec, cli
 from inceptionn.collectives import (
@@ -26,7 +27,6 @@ from inceptionn.collectives import (
 from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_codec.py"
 

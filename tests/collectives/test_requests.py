@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import collectives
 from inceptionn.collectives import (
@@ -29,7 +29,6 @@ from inceptionn.collectives import (
 )
 from inceptionn.transport import PeerLost, Transport, TransportError
 
-Group = Callable[..., list[Any]]
 HERE = Path(__file__).parent
 
 

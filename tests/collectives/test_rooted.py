@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce and broadcast: values, bounds and bits for every root."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, MismatchError, bcast_comp, reduce_comp
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -22,7 +22,6 @@ from inceptionn.collectives.ledger import MOST_PARTS, OTHERS, Ledger, Statistics
 from inceptionn.collectives.values.wire_form import Spent
 from inceptionn.transport import Transport, loopback
 
-Group = Callable[..., list[Any]]
 PLANES = Codec(2**-10, "planes")
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `inceptionn bench layers` and `bench ssd-sgd` measure, over loopback, and what they make of it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from outcomes import returned
+from outcomes import Group, returned
 from rich.console import Console
 
 from inceptionn.evaluate.bench.layers import layers, ssd_sgd
@@ -13,8 +12,6 @@ from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
 from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 DATA = digits()
 PLAN = layers.plan_of("cnn", "8,8", 8, 10, 0)

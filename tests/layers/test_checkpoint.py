@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from full_disk import largest_file
+from outcomes import Group
 
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 WEIGHTS = {"a": np.linspace(0, 1, 600, dtype=np.float32), "b": np.ones(3, np.float32)}
 AWP_SETTINGS: dict[str, Any] = {"threshold": 1.0, "interval": 4}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn.collectives import MismatchError
 from inceptionn.layers import parallax
@@ -18,7 +19,6 @@ from inceptionn.layers.parameters import RowSparse
 from inceptionn.layers.traffic import Traffic
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 Lying = Callable[[Transport, Callable[[Any], bool], Any], None]
 HUGE = 10**400
 

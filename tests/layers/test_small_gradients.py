@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import Floats, RowSparse
@@ -16,7 +17,6 @@ from inceptionn.layers.parallax import ParallaxConfig, get_runner
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = Codec(2**-10)
 SMALL = np.random.default_rng(1).laplace(scale=1e-5, size=(40, 50)).astype(np.float32)
 

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+Group = Callable[..., list[Any]]
+"""A fixture that runs a function at each rank of a group; see ``tests/conftest.py``."""
+
 
 def outcomes(calls: Sequence[Callable[[], Any]], first: threading.Thread | None = None) -> list[Any]:
     """What each of the calls returned or raised. The last one waits for the end of ``first``."""

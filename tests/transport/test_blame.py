@@ -4,14 +4,12 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import pytest
+from outcomes import Group
 
 from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout
 from inceptionn.transport.base import silent_of
-
-Group = Callable[..., list[Any]]
 
 
 def test_what_the_control_line_said_wins(tcp: Group) -> None:

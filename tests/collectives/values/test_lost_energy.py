@@ -3,11 +3,11 @@
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, CompressedCommunicator, ErrorFeedback, allreduce_comp
@@ -15,7 +15,6 @@ from inceptionn.collectives.values.lost_energy import LostEnergy, loss_of
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn.collectives import MismatchError, statistics
 from inceptionn.evaluate.training import MLP, Batches, Parameters, digits, flatten
@@ -24,7 +25,6 @@ from inceptionn.layers.a2dtwp import (
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 MODEL, DATA = MLP(64, (24,)), digits()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
@@ -14,8 +15,6 @@ from inceptionn.evaluate.training import CNN, Batches, Parameters, digits
 from inceptionn.layers import checkpoint
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = CNN(channels=(4, 6))
 DATA = digits()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError, statistics
@@ -15,7 +16,6 @@ from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, R
 from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 DATA = digits()
 SHAPES = {"conv.weight": (4, 3, 3, 3), "conv.bias": (4,), "wide.weight": (8, 4, 3, 3)}
 ZEROS: Parameters = {key: np.zeros(shape, np.float32) for key, shape in SHAPES.items()}

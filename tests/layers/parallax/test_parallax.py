@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import SUM, MismatchError, statistics
@@ -28,7 +29,6 @@ from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, Sparse
 from inceptionn.layers.parameter_server import Partition
 from inceptionn.transport import PeerLost, Transport, TransportError
 
-Group = Callable[..., list[Any]]
 WORDS = 400
 DATA = zipf_documents(WORDS, 8, 1200, 8)
 

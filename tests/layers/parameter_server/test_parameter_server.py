@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
 from inceptionn.evaluate.training import MLP, Batches, digits, flatten, unflatten
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = MLP(64, (24,), 10)
 DATA = digits()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import MLP, Batches, copy_of, digits, flatten, unflatten
@@ -25,8 +26,6 @@ from inceptionn.layers.ssd_sgd import (
     ssgd_time,
 )
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = MLP(64, (24,), 10)
 DATA = digits()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from outcomes import outcomes
+from outcomes import Group, outcomes
 
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
@@ -21,8 +21,6 @@ from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce, proof
-
-Tcp = Callable[..., list[Any]]
 
 
 def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[Any]:
@@ -180,7 +178,7 @@ def test_ipv6(port: int) -> None:
     assert outcomes([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
 
 
-def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
+def test_only_connections_for_floats_are_marked(tcp: Group) -> None:
     def run(t: TcpTransport) -> tuple[list[int], list[int], list[int]]:
         marks = [[tos_of(s) for s in t.sockets(tagged=tagged).values()] for tagged in (False, True)]
         sizes = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) for s in t.sockets(tagged=True).values()]
@@ -190,7 +188,7 @@ def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
     assert tcp(3, run, nic=Codec()) == [([0, 0], [0x28, 0x28], [0, 0])] * 3
 
 
-def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
+def test_without_nics_nothing_stays_marked(tcp: Group) -> None:
     """The question is asked, the answer is no, the connections for floats are gone, messages go on."""
 
     def run(t: TcpTransport) -> Any:
@@ -204,7 +202,7 @@ def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
 
 @pytest.mark.parametrize("answer", [5, ["planes"], {"a": 1}, "a" * 5000], ids=lambda value: str(value)[:20])
 def test_a_malformed_answer_about_nics_names_its_rank(
-    tcp: Tcp, monkeypatch: pytest.MonkeyPatch, answer: Any
+    tcp: Group, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     real = TcpTransport.exchange
     monkeypatch.setattr(TcpTransport, "exchange", lambda t, value: real(t, answer if t.rank == 1 else value))
@@ -213,14 +211,14 @@ def test_a_malformed_answer_about_nics_names_its_rank(
         assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
 
 
-def test_nics_that_must_be_there(tcp: Tcp) -> None:
+def test_nics_that_must_be_there(tcp: Group) -> None:
     for result in tcp(2, lambda t: None, nic=True):
         assert isinstance(result, TransportError)
         assert "no NIC with the engines between every pair of ranks" in str(result)
 
 
 def test_an_engine_on_one_side_only_is_found_out(
-    port: int, tcp: Tcp, monkeypatch: pytest.MonkeyPatch
+    port: int, tcp: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its packets have no valid checksum for the other side, so none that carries floats ever arrives."""
     mesh = formation.mesh
