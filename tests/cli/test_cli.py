@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line: help, version, errors in one line, exit status."""
 
-import os
 import signal
 import struct
 import subprocess
@@ -10,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn import cli
 from inceptionn.hdl.control.registers import REGISTERS
@@ -109,11 +109,8 @@ def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path:
 )
 def test_the_shell_completes_commands_and_options(words: str, place: int, found: str) -> None:
     asked = {"_INCEPTIONN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
-    done = subprocess.run(
-        [sys.executable, "-c", "from inceptionn.cli import main; main()"],
-        capture_output=True, text=True, check=False, env=os.environ | asked,
-    )  # fmt: skip
-    assert done.stdout.split() == [found], done.stderr
+    said = said_by(sys.executable, "-c", "from inceptionn.cli import main; main()", **asked)
+    assert said.split() == [found]
 
 
 @pytest.fixture

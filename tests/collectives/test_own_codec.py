@@ -2,7 +2,6 @@
 """A codec of the user's own: in collectives, in the example, and in the commands with ``--with``."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcomes import Group
+from programs import said_by
 
 from inceptionn import Codec, cli
 from inceptionn.collectives import (
@@ -160,10 +160,7 @@ def test_a_broken_promise_is_named(method: str, wrong: Any, text: str) -> None:
 
 
 def test_the_example_alone() -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=120, check=True, cwd="/"
-    )
-    assert done.stdout.startswith("1 ranks, largest error ")
+    assert said_by(sys.executable, EXAMPLE, cwd="/").startswith("1 ranks, largest error ")
 
 
 def test_the_example_under_mpirun(mpirun: Callable[..., str]) -> None:
