@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Synthesis for the Lattice ECP5."""
+"""Synthesis for the Lattice ECP5, and names in its netlists."""
+
+import re
 
 LEAST_ENABLED = 16
 """Flip-flops that a clock enable must serve to be wired to their own pins; otherwise it becomes logic."""
@@ -31,3 +33,8 @@ def synthesis(top: str, netlist: str) -> str:
             f"synth_ecp5 -top {top} -run map_ffs: -json {netlist}",
         )
     )
+
+
+def register_name(cell: str) -> str:
+    """Return the signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
+    return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]

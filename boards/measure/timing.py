@@ -34,7 +34,19 @@ from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import GROUP_LANES
 
-from .place_and_route import PART, PLACERS, Area, Hop, Route, area, fingerprint, route, synthesize
+from .place_and_route import (
+    PART,
+    PLACERS,
+    SLOW_ENDS,
+    Area,
+    Hop,
+    Route,
+    Slow,
+    area,
+    fingerprint,
+    route,
+    synthesize,
+)
 
 XC7VX690T = {"lut": 433_200, "ff": 866_400, "bram": 1_470}
 """Resources of the VC709's part (DS180, Virtex-7 family table)."""
@@ -149,7 +161,8 @@ def _measure_in(
 
 
 def _route(fields: dict[str, Any]) -> Route:
-    return Route(**{**fields, "path": tuple(Hop(**hop) for hop in fields["path"])})
+    path, slow = (Hop(**hop) for hop in fields["path"]), (Slow(**end) for end in fields["slow"])
+    return Route(**{**fields, "path": tuple(path), "slow": tuple(slow)})
 
 
 def _clock_cell(short: str, routes: list[Route]) -> str | Text:
@@ -195,12 +208,14 @@ def path_summary(short: str, found: Route) -> str:
     )
 
 
-def _print_paths(console: Console, result: dict[str, Any], *, every_hop: bool) -> None:
-    """Print the critical paths of a component's routes, one line each, and their hops."""
+def _print_paths(console: Console, result: dict[str, Any], *, every_hop: bool, ends: int) -> None:
+    """Print the critical paths of a component's routes, one line each, their hops, and the slowest ends."""
     for found in map(_route, result["routes"]):
         console.print(path_summary(result["name"], found), style="dim")
         for hop in (hop for hop in found.path if every_hop and hop.ns):
             console.print(f"    {hop.ns:6.3f} ns  {hop.kind:9}  {hop.cell}")
+        for end in found.slow[:ends]:
+            console.print(f"    {end.ns:6.3f} ns  {end.bits:5} bits  {end.name}")
 
 
 def _misses_target(result: dict[str, Any]) -> bool:
@@ -257,6 +272,9 @@ def timing(
     ] = True,
     with_area: Annotated[bool, typer.Option("--area/--no-area", help="Map to series 7 for the area.")] = True,
     path: Annotated[bool, typer.Option("--path", help="Print every hop of the critical paths.")] = False,
+    slow: Annotated[
+        int, whole(0, SLOW_ENDS, "Print so many registers in which the slowest paths end.", "--slowest")
+    ] = 0,
     check: Annotated[bool, typer.Option("--check", help="Fail if a clock misses its target.")] = False,
     cache_dir: Annotated[
         Path, typer.Option("--cache", metavar="DIR", help="Cache of results and intermediate files.")
@@ -289,7 +307,7 @@ def timing(
             progress.remove_task(task)
     report.show([table(results)])
     for result in results:
-        _print_paths(report.console, result, every_hop=path)
+        _print_paths(report.console, result, every_hop=path, ends=slow)
     missed = [result["name"] for result in results if _misses_target(result)]
     report.write({"part": PART, "components": results}, [
         {"component": found["name"], "seed": one.get("seed"), "mhz": one.get("mhz"), **(found["area"] or {})}

@@ -78,9 +78,9 @@ class AsyncQueue(wiring.Component):
     Gray-coded pointers through two registers (Cummings, *Simulation and Synthesis Techniques for
     Asynchronous FIFO Design*, SNUG 2002, style 2). A reset of either domain, of any length, empties the
     queue on both sides: each side waits until the other is out of reset and has cleared its pointer. That
-    holds for a reset between two edges of its clock, too; what is accepted at the next edge is lost. The
-    other side hears of a reset an edge of that clock and three of its own later. Until then it may still
-    take items from before, in order, and what it gives is lost.
+    holds for a reset between two edges of its clock, too; what is accepted at the next three edges is lost.
+    The other side hears of a reset up to three edges of that clock and three of its own later. Until then it
+    may still take items from before, in order, and what it gives is lost.
 
     One item per cycle of the slower clock. Latency: 2 to 3 cycles of the reading clock.
 
@@ -165,7 +165,8 @@ class AsyncQueue(wiring.Component):
     def _holds(self, m: Module) -> tuple[Value, Value, Value, Value]:
         """Return what holds the writing side empty and what clears its pointer; then the same for reading.
 
-        A reset is ``caught`` at once, for two edges of its own clock. Then a handshake of four phases passes
+        A reset is kept ``at_once``, for two edges of its own clock, and ``caught`` by its next edge, or two
+        edges later if it falls between two edges. Then a handshake of four phases passes
         synchronisers: ``request`` holds the other side, ``asked``, for a cycle more than this side's pointer
         takes to get there. Its ``answer`` clears the pointer here and ends the request. The end of the
         answer releases this side, as the last. A reset that comes before that end is ``pending`` until then.
@@ -176,12 +177,16 @@ class AsyncQueue(wiring.Component):
         holds: dict[str, Any] = {}
         asks: dict[str, Any] = {}
         for (name, own), other in zip(sides.items(), reversed(sides.values()), strict=True):
-            caught, asked, answer = (Signal(name=f"{name}_{part}") for part in ("caught", "asked", "answer"))
+            names = ("at_once", "caught", "asked", "answer")
+            at_once, caught, asked, answer = (Signal(name=f"{name}_{part}") for part in names)
             request = Signal(name=f"{name}_request", reset_less=True)
             pending = Signal(name=f"{name}_pending", reset_less=True)
             asked_before = Signal(name=f"{name}_asked_before", reset_less=True)
             reset = ResetSignal(own, allow_reset_less=True)
-            m.submodules[f"{name}_caught"] = AsyncFFSynchronizer(reset, caught, o_domain=own)
+            m.submodules[f"{name}_at_once"] = AsyncFFSynchronizer(reset, at_once, o_domain=own)
+            m.submodules[f"{name}_caught"] = FFSynchronizer(
+                at_once, caught, o_domain=own, init=1, reset_less=False
+            )
             m.submodules[f"{name}_asked"] = FFSynchronizer(request, asked, o_domain=other)
             m.submodules[f"{name}_answer"] = FFSynchronizer(asked_before, answer, o_domain=own)
             m.d[other] += asked_before.eq(asked)

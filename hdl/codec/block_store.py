@@ -53,6 +53,9 @@ class BlockReader(wiring.Signature):
                 "shape": Out(block_shape(width)),  #: The current block's.
                 "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.
                 "last": Out(1),  #: The next ``step`` is the block's last.
+                #: The next block waits: it is ``valid`` in the cycle after this one's last ``step`` or its
+                #: ``drop``.
+                "follows": Out(1),
                 #: Discards the current block, of which no beat may have been read. Not together with
                 #: ``step``.
                 "drop": In(1),
@@ -133,22 +136,24 @@ class BlockStore(wiring.Component):
         m.d.comb += [
             load.eq(~current.valid | current.drop | (current.step & current.last)),
             shapes.o.ready.eq(load),
+            current.follows.eq(shapes.o.valid),
         ]
         with m.If(load):
-            m.d.sync += [
-                current.valid.eq(shapes.o.valid),
-                current.shape.eq(shape),
-                beats_left.eq(shape.beats),
-                current.last.eq(shape.beats == 1),
-            ]
-        with m.Elif(current.step):
-            m.d.sync += [beats_left.eq(beats_left - 1), current.last.eq(beats_left == 2)]
+            m.d.sync += [current.valid.eq(shapes.o.valid), current.shape.eq(shape)]
 
         # Stage 1: the rings. The counters count what is left; their zero flags are registers of their own.
         # `tag_more`: the next beat holds tags. `data_due`: data has begun. `data_more`: data is left.
         p = Pipeline(m, control={"step", "drop", "load"})
         p.let(load=load, step=current.step, drop=current.drop, shape=current.shape)
         p.stage()
+        # The count of beats is loaded a cycle late, so its registers do not depend on `load`.
+        left = Signal.like(beats_left)
+        m.d.comb += left.eq(Mux(p.load, current.shape.beats, beats_left))
+        m.d.sync += beats_left.eq(left - current.step)
+        with m.If(load):
+            m.d.sync += current.last.eq(shapes.o.payload.beats == 1)
+        with m.Elif(current.step):
+            m.d.sync += current.last.eq(left == 2)
         shape, following = p.shape, current.shape
         tag_left = Signal(len(shape.tag_beats))
         data_wait = Signal(len(shape.tag_whole))

@@ -80,6 +80,11 @@ class GroupIssue(wiring.Component):
         go = Signal()
         load = Signal()
         ended = self.ends.valid
+        # The same as `load` for the buffer, which is wide and far: of registers of its own, the opposites.
+        vacant = Signal(init=1)
+        may_not_go = Signal(init=1)
+        no_room = Signal(init=1)
+        requested = vacant | ~(may_not_go | no_room)
 
         def has_arrived(end: Value) -> Value:
             # Beats around the head are less than 128 apart.
@@ -89,7 +94,7 @@ class GroupIssue(wiring.Component):
             go.eq(may_go & room),
             load.eq(~head_valid | go),
             self.groups.ready.eq(load),
-            self.requests.valid.eq(load),
+            self.requests.valid.eq(requested),
             self.requests.payload.position.eq(following.start),
             self.requests.payload[self.marks].eq(following[self.marks]),
             self.ends.ready.eq(go & head.last),
@@ -98,6 +103,7 @@ class GroupIssue(wiring.Component):
             sync += [
                 head.eq(following),
                 head_valid.eq(self.groups.valid),
+                vacant.eq(~self.groups.valid),
             ]
         # `may_go` is about the head and implies one. The end known is that of the head's block, so after a
         # block's last group it has to be looked at again: a cycle is lost there by blocks of one group.
@@ -105,9 +111,12 @@ class GroupIssue(wiring.Component):
         head_arrived = has_arrived(head.end)
         following_may_go = (following_arrived & ~following.last) | (ended & ~(go & head.last))
         head_may_go = (head_arrived & ~head.last) | ended
+        will_go = Mux(load, self.groups.valid & following_may_go, head_may_go)
         sync += [
             arrived.eq(Mux(load, following_arrived, head_arrived)),
-            may_go.eq(Mux(load, self.groups.valid & following_may_go, head_may_go)),
+            may_go.eq(will_go),
+            may_not_go.eq(~will_go),
+            no_room.eq(~self.room),
             self.surplus.eq(head_valid & head.last & arrived & ~ended),
         ]
 

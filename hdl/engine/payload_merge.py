@@ -57,33 +57,29 @@ class PayloadMerge(wiring.Component):
         part = self.parts.payload
         go = Signal()
         room = Signal()
-        tail_known, tail_spoilt = self._tail(m, go & part.awaits_tail)
+        used = go & part.awaits_tail
+        tail_known, tail_spoilt = self._tail(m, used)
         burst_there = ~part.payload | self.payload.valid
         tail_there = ~part.awaits_tail | tail_known
+        # Of parts and payload, neither's `ready` waits for its own `valid`: a gate less before either.
         m.d.comb += [
-            go.eq(self.parts.valid & room & burst_there & tail_there),
-            self.parts.ready.eq(go),
-            self.payload.ready.eq(go & part.payload),
+            self.parts.ready.eq(room & burst_there & tail_there),
+            self.payload.ready.eq(room & self.parts.valid & part.payload & tail_there),
+            go.eq(self.parts.valid & self.parts.ready),
         ]
         m.d.sync += room.eq(output.room)
 
-        # The last burst tells whether the block is malformed. The frame's last beat may follow it without
-        # a burst.
-        malformed = Signal()
-        malformed_before = Signal()
-        m.d.comb += malformed.eq(Mux(part.payload, self.payload.payload.malformed, malformed_before))
-        with m.If(go):
-            m.d.sync += malformed_before.eq(malformed)
-        bad = Mux(part.restored, tail_spoilt | malformed, part.bad)
-        p = Pipeline(m, control={"go", "done"})
+        p = Pipeline(m, control={"go"})
         p.let(
             go=go,
-            done=go & part.last,
-            malformed=malformed,
             first=part.first,
             last=part.last,
-            bad=part.last & bad,
             ending=Mux(part.last, part.ending, 0),
+            restored=part.restored,
+            part_bad=part.bad,
+            with_burst=part.payload,
+            spoilt=self.payload.payload.malformed,
+            tail_spoilt=tail_spoilt,
         )
 
         # Stages 1 and 2: the payload moves up by `4 * place + 2` bytes and is split at that, and header
@@ -96,7 +92,18 @@ class PayloadMerge(wiring.Component):
             later=Cat(part.payload & ((part.place << 1) >= i) for i in words),
             header=part.header,
         )
-        m.d.comb += [self.faults.valid.eq(p.done), self.faults.payload.eq(p.malformed)]
+        # The last burst tells whether the block is malformed. The frame's last beat may follow it without
+        # a burst.
+        malformed = Signal()
+        malformed_before = Signal()
+        with m.If(p.go):
+            m.d.sync += malformed_before.eq(malformed)
+        m.d.comb += [
+            malformed.eq(Mux(p.with_burst, p.spoilt, malformed_before)),
+            self.faults.valid.eq(p.go & p.last),
+            self.faults.payload.eq(malformed),
+        ]
+        p.let(bad=p.last & Mux(p.restored, p.tail_spoilt | malformed, p.part_bad))
         rotated = [rotate_left_bytes(p.rotated, digit, 16) for digit in far]
         share = len(words) // len(far)
         payload = [rotated[i // share].word_select(i, 16) for i in words]
@@ -124,9 +131,12 @@ class PayloadMerge(wiring.Component):
         tail_known = Signal()
         tail_spoilt = Signal()
         if not self.width.payload_overlaps:
+            # A restored frame has two parts at least, so the tail may be dropped a cycle late.
+            drop = Signal()
+            m.d.sync += drop.eq(used)
             with m.If(self.tails.valid):
                 m.d.sync += [tail_known.eq(1), tail_spoilt.eq(self.tails.payload)]
-            with m.If(used):
+            with m.Elif(drop):
                 m.d.sync += tail_known.eq(0)
         else:
             # As fast as the parts' register: the tail that comes with the last part arrives with it. At most

@@ -141,30 +141,34 @@ class ReceiveLayout(wiring.Component):
         dropping = Signal()
         tail_seen = Signal()
         first = Signal()
-        number = Signal(9)  # of the part that follows
+        number = Signal(9)  # of the part after the one that follows
+        last_follows = Signal()
         m.submodules.walk = walk = HeaderWalk(self.width)
         issue = Signal()
+        advance = Signal()
         leave = Signal()
         load = Signal()
         waited = Signal()
-        last_follows = number == plan.bytes_out[self._place_bits :]
         # 32 bytes do not hold the headers of a restored frame.
-        only_part = following.bytes_out[self._place_bits :] == 0 if self.width.payload_overlaps else Const(0)
+        beats_before_last = following.bytes_out[self._place_bits :]
+        only_part = beats_before_last == 0 if self.width.payload_overlaps else Const(0)
         header = Mux(only_part, _LAST_HEADER, _HEADER)
         # The tail may come with the last part: a frame that shrank by less than a beat loses no cycle. While
         # parts hold only payload, either the tail has been seen, or the waiting beats are dropped. Of a frame
         # that passes, `tail_seen` is never set.
         over = next_part.ends & (tail_seen | (self.beats.valid & beat.last))
+        ends = next_part.no_frame | over
         m.d.comb += [
             self.parts.valid.eq((next_part.needs_beat & self.beats.valid) | next_part.needs_none),
             issue.eq(self.parts.valid & self.parts.ready),
             leave.eq(self.parts.ready & over),
             waited.eq(next_part.waits & tail_seen),
+            advance.eq(next_part.no_frame | issue),
             load.eq(next_part.no_frame | leave),
             plans.o.ready.eq(load),
             self.beats.ready.eq((next_part.needs_beat & self.parts.ready) | dropping),
-            walk.load.eq(load),
-            walk.step.eq(issue),
+            walk.step.eq(advance),
+            walk.load.eq(ends),
             walk.patch.eq(following.order.restore),
             walk.vlan.eq(following.order.vlan),
             walk.tcp.eq(following.order.tcp),
@@ -173,36 +177,42 @@ class ReceiveLayout(wiring.Component):
         taken = Signal()
         tail = Signal()
         m.d.comb += [taken.eq(self.beats.valid & self.beats.ready), tail.eq(taken & beat.last)]
+        follows = self._part_after(m, next_part, walk.header_follows, last_follows)
+        begins = Mux(plans.o.valid, Mux(following.order.restore, header, _COPY), _NO_FRAME)
+        goes_on = number == plan.bytes_out[self._place_bits :]
+        with m.If(advance):
+            m.d.sync += [
+                next_part.eq(Mux(ends, begins, follows)),
+                first.eq(ends),
+                number.eq(Mux(ends, 2, number + 1)),
+                last_follows.eq(Mux(ends, beats_before_last == 1, goes_on)),
+            ]
+        with m.Elif(waited):
+            m.d.sync += next_part.eq(_NO_FRAME)
         with m.If(tail & order.restore):
             m.d.sync += [dropping.eq(0), tail_seen.eq(1)]
-        with m.If(issue):
-            m.d.sync += [first.eq(0), number.eq(number + 1)]
-            with m.If(next_part.last):
-                m.d.sync += next_part.eq(_WAIT_FOR_TAIL)
-            with m.Elif(~next_part.copied & walk.header_follows):
-                m.d.sync += next_part.eq(Mux(last_follows, _LAST_HEADER, _HEADER))
-            with m.Elif(~next_part.copied):
-                m.d.sync += next_part.eq(Mux(last_follows, _LAST_PAYLOAD, _PAYLOAD))
-            with m.If(next_part.needs_beat & ~walk.header_follows & ~beat.last):
-                m.d.sync += dropping.eq(1)
-        with m.If(waited):
-            m.d.sync += next_part.eq(_NO_FRAME)
+        with m.If(issue & next_part.needs_beat & ~walk.header_follows & ~beat.last):
+            m.d.sync += dropping.eq(1)
         with m.If(load):
-            m.d.sync += [
-                plan.eq(following),
-                next_part.eq(_NO_FRAME),
-                dropping.eq(0),
-                tail_seen.eq(0),
-                first.eq(1),
-                number.eq(1),
-            ]
-            with m.If(plans.o.valid):
-                m.d.sync += next_part.eq(Mux(following.order.restore, header, _COPY))
+            m.d.sync += [plan.eq(following), dropping.eq(0), tail_seen.eq(0)]
 
         self._describe_part(m, plan, next_part, walk)
         m.d.comb += self.parts.payload.first.eq(first)
         self._account(m, plan, taken=taken, done=leave | waited, tail=tail)
         return m
+
+    def _part_after(self, m: Module, part: Any, header_follows: Value, last_follows: Value) -> Signal:
+        """Return what follows ``part`` if the frame goes on."""
+        follows = Signal(_Next)
+        with m.If(part.copied):
+            m.d.comb += follows.eq(_COPY)
+        with m.Elif(part.last):
+            m.d.comb += follows.eq(_WAIT_FOR_TAIL)
+        with m.Elif(header_follows):
+            m.d.comb += follows.eq(Mux(last_follows, _LAST_HEADER, _HEADER))
+        with m.Else():
+            m.d.comb += follows.eq(Mux(last_follows, _LAST_PAYLOAD, _PAYLOAD))
+        return follows
 
     def _describe_part(self, m: Module, plan: Any, next_part: Any, walk: HeaderWalk) -> None:
         """Describe the part that is offered: its header, patched, and the plan's settings."""

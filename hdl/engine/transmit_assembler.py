@@ -25,10 +25,10 @@ from .transmit_settling import frame_order
 class _Next(data.Struct):
     """The work of the next command. Each decision of the control is a bit."""
 
-    copies: 1  # needs no block
-    fetches: 1  # waits for a block, to drop it or to read it
-    drops: 1  # drops it, with the frame's first beat
+    active: 1  # there is a frame
+    drops: 1  # drops its block, with the frame's first beat
     in_block: 1  # reads it
+    uses: 1  # either
     raw_last: 1  # the last beat of a frame that is copied
     after_shim: 1  # the beat after the one in which the shim begins
 
@@ -134,7 +134,7 @@ class TransmitAssembler(wiring.Component):
         The next order is taken with the last command of this one.
         """
         orders, following, blocks = self.orders, self.orders.payload, self.blocks
-        m.submodules.walk = walk = HeaderWalk(self.shape)
+        walk = self._walk(m, following)
         now = Signal(_Next)
         idle = Signal(init=1)
         compressed = Signal()
@@ -142,65 +142,62 @@ class TransmitAssembler(wiring.Component):
         left = Signal(10)  # raw beats
         room = Signal()
         go = Signal()
+        advance = Signal()
+        over = Signal()
         load = Signal()
+        takes = Signal()
+        there = Signal()
         in_shim = Signal()
-        # With 16 lanes, a frame with a block may have a single beat.
-        single = self.shape.payload_overlaps
-        copied = now.raw_last & (now.copies | blocks.valid) if single else now.raw_last
         m.d.sync += room.eq(output.room)
         m.d.comb += [
-            go.eq(room & (now.copies | (now.fetches & blocks.valid))),
-            blocks.drop.eq(room & blocks.valid & now.drops),
-            blocks.step.eq(room & blocks.valid & now.in_block),
-            load.eq(idle | (room & (copied | (now.in_block & blocks.valid & blocks.last)))),
-            orders.ready.eq(load),
-            walk.load.eq(load),
-            walk.step.eq(go),
-            walk.patch.eq(following.compressed),
-            walk.vlan.eq(following.vlan),
-            walk.tcp.eq(following.tcp),
-            walk.payload_at.eq(following.payload_at),
+            go.eq(room & now.active),
+            blocks.drop.eq(room & now.drops),
+            blocks.step.eq(room & now.in_block),
+            advance.eq(idle | go),
+            over.eq(idle | now.raw_last | (now.in_block & blocks.last)),
+            load.eq(advance & over),
+            # An order waits for its block, so no command has to. If this command is the last of its block,
+            # the next one counts.
+            there.eq(~following.block | Mux(now.uses, blocks.follows, blocks.valid)),
+            takes.eq(orders.valid & there),
+            orders.ready.eq(load & there),
+            walk.step.eq(advance),
+            walk.load.eq(over),
             in_shim.eq(walk.in_header & walk.in_payload),
         ]
 
         # Worked out one beat ahead: the frame's next command, and the next frame's first.
         goes_on = Signal(_Next)
-        begins = Signal(_Next)
-        wanted = following.compressed | following.drop
+        in_block = Mux(spills, walk.in_payload, walk.payload_follows)
         following_spills = following.payload_at[: self.shape.place_bits] >= self.shape.bytes - SHIM_BYTES
         m.d.comb += [
-            goes_on.copies.eq(~compressed),
-            goes_on.fetches.eq(compressed),
-            goes_on.in_block.eq(Mux(spills, walk.in_payload, walk.payload_follows)),
+            goes_on.active.eq(1),
+            goes_on.in_block.eq(in_block),
+            goes_on.uses.eq(in_block),
             goes_on.raw_last.eq(~compressed & (left == 2)),
             goes_on.after_shim.eq(in_shim),
-            begins.copies.eq(orders.valid & ~wanted),
-            begins.fetches.eq(orders.valid & wanted),
-            begins.drops.eq(orders.valid & following.drop),
-            begins.raw_last.eq(orders.valid & ~following.compressed & (following.beats == 1)),
         ]
-        if single:
-            early = following.payload_at[self.shape.place_bits :] == 0
-            m.d.comb += begins.in_block.eq(orders.valid & following.compressed & early & ~following_spills)
-        with m.If(go):
-            m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
-        with m.If(load):
-            m.d.sync += [
-                idle.eq(~orders.valid),
-                compressed.eq(following.compressed),
-                spills.eq(following_spills),
-                left.eq(following.beats),
-                now.eq(begins),
-            ]
+        begins = self._first_command(m, following, takes, following_spills)
+        with m.If(advance):
+            with m.If(over):
+                m.d.sync += [
+                    idle.eq(~takes),
+                    compressed.eq(following.compressed),
+                    spills.eq(following_spills),
+                    left.eq(following.beats),
+                    now.eq(begins),
+                ]
+            with m.Else():
+                m.d.sync += [left.eq(left - 1), now.eq(goes_on)]
 
         p = Pipeline(m, control={"go", "load", "reads_raw", "takes"})
         p.stage(
             go=go,
             load=load,
             reads_raw=go & walk.in_header,
-            takes=load & orders.valid,
+            takes=load & takes,
             following=following,
-            last=now.raw_last | (now.in_block & blocks.last),
+            last=over,
             block_ending=blocks.shape.ending,
             marks=walk.marks,
             keep=walk.keep,
@@ -208,6 +205,33 @@ class TransmitAssembler(wiring.Component):
             after_shim=now.after_shim,
         )
         return p
+
+    def _walk(self, m: Module, order: Any) -> HeaderWalk:
+        """Return the walk through the headers, which begins with ``order``."""
+        m.submodules.walk = walk = HeaderWalk(self.shape)
+        m.d.comb += [
+            walk.patch.eq(order.compressed),
+            walk.vlan.eq(order.vlan),
+            walk.tcp.eq(order.tcp),
+            walk.payload_at.eq(order.payload_at),
+        ]
+        return walk
+
+    def _first_command(self, m: Module, order: Any, takes: Value, spills: Value) -> Signal:
+        """Return an order's first command."""
+        begins = Signal(_Next)
+        # With 16 lanes, a block may begin in its frame's first beat.
+        early = Const(0)
+        if self.shape.payload_overlaps:
+            early = order.compressed & (order.payload_at[self.shape.place_bits :] == 0)
+        m.d.comb += [
+            begins.active.eq(takes),
+            begins.drops.eq(takes & order.block & ~order.compressed),
+            begins.in_block.eq(takes & early & ~spills),
+            begins.uses.eq(begins.drops | begins.in_block),
+            begins.raw_last.eq(takes & ~order.compressed & (order.beats == 1)),
+        ]
+        return begins
 
     def _shim_word(self, order: Any, in_shim: Value, after_shim: Value, word: int) -> Value:
         """Return the shim's bits in ``word`` of the beat in which it begins, or of the next beat."""

@@ -3,16 +3,17 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import PROTOCOL_TCP, PROTOCOL_UDP, SHIM_MAGIC, Verdict
+from inceptionn.wire import PROTOCOL_TCP, PROTOCOL_UDP, SHIM_BYTES, SHIM_MAGIC, Verdict
 
 from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
+from ..parts.pipeline import Pipeline
 from .frame_recorder import FrameRecord
 from .shape import USUAL, EngineShape
 
@@ -24,6 +25,7 @@ class JudgedFrame(data.Struct):
     candidate: 1  # a block was made of the payload
     record: FrameRecord
     static_sum: 20
+    limit: signed(17)  # a block has fewer bytes: the payload's, less a shim
 
 
 class TransmitJudging(wiring.Component):
@@ -74,48 +76,57 @@ class TransmitJudging(wiring.Component):
             flows.key.eq(record.key),
         ]
         final = Signal()  # step == 3
+        last_follows = Signal()
+        m.d.comb += last_follows.eq(step == 2)
+        m.d.sync += final.eq(last_follows)
         with m.If((step != 0) | start):
             m.d.sync += step.eq(step + 1)
-        if self.pace == 4:
-            m.d.sync += final.eq(step == 2)
-        else:
+        if self.pace != 4:
             # The verdict needs neither the flow table nor the wire form's sum: it follows at once.
             brief = start & (step == 0) & ~record.partial & (record.verdict != 0) & ~sequenced
-            m.d.sync += final.eq((step == 2) | brief)
             with m.If(brief):
+                m.d.comb += last_follows.eq(1)
                 m.d.sync += step.eq(3)
 
-        verdict = Signal(Verdict)
-        judging = Signal()
-        m.d.comb += judging.eq(final & ~record.partial)
+        # All that the record tells by itself is known a cycle earlier.
         headers = record.verdict
+        fixed = Signal(Verdict)
+        begins_flow = Signal()
+        in_flow = Signal()
         with m.If(record.bad):
-            m.d.comb += verdict.eq(Verdict.BAD)
+            m.d.comb += fixed.eq(Verdict.BAD)
         with m.Elif(headers == Verdict.DISABLED):
-            m.d.comb += verdict.eq(Verdict.DISABLED)
+            m.d.comb += fixed.eq(Verdict.DISABLED)
         with m.Elif(record.overlong):
-            m.d.comb += verdict.eq(Verdict.LONG)
+            m.d.comb += fixed.eq(Verdict.LONG)
         with m.Elif((headers != 0) & (headers <= Verdict.LENGTHS)):
-            m.d.comb += verdict.eq(headers)
+            m.d.comb += fixed.eq(headers)
         with m.Elif(record.short):
-            m.d.comb += verdict.eq(Verdict.LENGTHS)
+            m.d.comb += fixed.eq(Verdict.LENGTHS)
         with m.Elif(headers != 0):
-            m.d.comb += verdict.eq(headers)
-            m.d.comb += flows.learn.eq(judging & sequenced)
-        with m.Elif(record.tcp & flows.known & (flows.phase != record.phase)):
-            m.d.comb += verdict.eq(Verdict.PHASE)
+            m.d.comb += [fixed.eq(headers), begins_flow.eq(sequenced)]
         with m.Else():
-            m.d.comb += verdict.eq(Verdict.COMPRESSED)
-            m.d.comb += flows.learn.eq(judging & record.tcp & ~flows.known)
+            m.d.comb += [fixed.eq(Verdict.COMPRESSED), in_flow.eq(record.tcp)]
+        p = Pipeline(m, control={"learns", "may_learn"})
+        p.stage(
+            fixed=fixed,
+            in_flow=in_flow,
+            learns=begins_flow & ~record.partial & last_follows,
+            may_learn=in_flow & ~record.partial & last_follows,
+            limit=record.payload_length - SHIM_BYTES,
+        )
+        other_phase = p.in_flow & flows.known & (flows.phase != record.phase)
         m.d.comb += [
+            flows.learn.eq(p.learns | (p.may_learn & ~flows.known)),
             flows.learn_phase.eq(record.phase + sequenced),  # SYN takes one sequence number
             self.records.ready.eq(final),
-            self.header_sums.ready.eq(judging),
+            self.header_sums.ready.eq(final & ~record.partial),
             self.judged.valid.eq(final),
-            self.judged.payload.verdict.eq(verdict),
+            self.judged.payload.verdict.eq(Mux(other_phase, Verdict.PHASE, p.fixed)),
             self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
             self.judged.payload.record.eq(record),
             self.judged.payload.static_sum.eq(self._static_sum(m)),
+            self.judged.payload.limit.eq(p.limit),
         ]
         return m
 
@@ -124,24 +135,24 @@ class TransmitJudging(wiring.Component):
         record = self.records.payload
         source = Signal(17, reset_less=True)
         destination = Signal(17, reset_less=True)
-        lengths = Signal(18, reset_less=True)
+        length = Signal(16, reset_less=True)
         shim = Signal(17, reset_less=True)
         addresses = Signal(18, reset_less=True)
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
         version = Cat(record.b, Const(self.shape.codec.spec.version, 8))
-        header_sum = Signal(16, reset_less=True)
+        header_sum = Signal(17, reset_less=True)
         m.d.sync += [
             source.eq(record.key.source[:16] + record.key.source[16:]),
             destination.eq(record.key.destination[:16] + record.key.destination[16:]),
-            # Pseudo header: protocol and original L4 length (total length - 20); shim: original payload
-            # length.
-            lengths.eq((record.total_length - less)[:16] + record.payload_length),
-            shim.eq(SHIM_MAGIC + version),
-            header_sum.eq(swap16(self.header_sums.payload)),
+            # Pseudo header: protocol and original L4 length (total length - 20); shim: magic, version,
+            # original payload length.
+            length.eq(record.total_length - less),
+            shim.eq(record.payload_length + version),
+            header_sum.eq(swap16(self.header_sums.payload) + SHIM_MAGIC),
             addresses.eq(source + destination),
-            others.eq(lengths + shim + header_sum),
+            others.eq(length + shim + header_sum),
             static_sum.eq(addresses + others),
         ]
         return static_sum

@@ -21,7 +21,7 @@ def frame_order(width: Beat = BURST) -> data.StructLayout:
     return data.StructLayout(
         {
             "compressed": 1,
-            "drop": 1,  # there is a block and it is not wanted
+            "block": 1,  # there is a block; unless ``compressed``, it is dropped
             "end": 1,  # `tlast` with the last beat
             "bad": 1,
             "beats": 10,  # in the raw ring
@@ -77,9 +77,9 @@ class TransmitSettling(wiring.Component):
         head, block = self.judged.payload, self.sums.payload
         go = Signal()
         m.d.comb += [
-            go.eq(self.judged.valid & self.orders_room & (~head.candidate | self.sums.valid)),
-            self.judged.ready.eq(go),
-            self.sums.ready.eq(go & head.candidate),
+            self.judged.ready.eq(self.orders_room & (~head.candidate | self.sums.valid)),
+            self.sums.ready.eq(self.judged.valid & self.orders_room & head.candidate),
+            go.eq(self.judged.valid & self.judged.ready),
         ]
         p = Pipeline(m, control={"go", "counted", "reported"})
         p.let(go=go, counted=go & head.candidate, head=head)
@@ -88,8 +88,8 @@ class TransmitSettling(wiring.Component):
         record, cleared = head.record, swap16(block.cleared_sum)
         p.let(size=block.block_bytes + SHIM_BYTES)
         p.stage(
-            fits=p.size < record.payload_length,
-            saved=(record.payload_length - p.size)[:16],
+            fits=block.block_bytes < head.limit,
+            saved=(head.limit - block.block_bytes)[:16],
             checksum=add16(record.checksum, cleared),
             summed=head.static_sum + (swap16(block.block_sum) + cleared),
         )
@@ -126,7 +126,7 @@ class TransmitSettling(wiring.Component):
             compressed.eq(p.compressible & ~p.ambiguous),
             self.orders.valid.eq(p.go),
             order.compressed.eq(compressed),
-            order.drop.eq(p.head.candidate & ~compressed),
+            order.block.eq(p.head.candidate),
             order.end.eq(p.end),
             order.bad.eq(record.bad),
             order.beats.eq(record.beats),

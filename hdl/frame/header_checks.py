@@ -103,6 +103,11 @@ def failed(checks: Sequence[Check]) -> Value:
     return Cat(bit for _, bit in checks)
 
 
+def recalled(checks: Sequence[Check], bits: Value) -> list[Check]:
+    """Return the checks with their outcomes of an earlier stage, which :func:`failed` gave there."""
+    return [(verdict, bits[i]) for i, (verdict, _) in enumerate(checks)]
+
+
 def first_failed(checks: Sequence[Check]) -> Value:
     """Return the verdict of the first check that fails, or 0."""
     choice: Any = Const(0, 5)

@@ -20,7 +20,7 @@ from ..control.config import EngineConfig
 from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
-from .header_checks import Headers, failed, field_checks, first_failed, length_checks
+from .header_checks import Headers, failed, field_checks, first_failed, length_checks, recalled
 from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
@@ -137,8 +137,8 @@ class HeaderParser(wiring.Component):
         self._describe_run(m, header)
         p.stage(
             any_early=p.early.any(),
-            first_early=first_failed([(verdict, p.early[i]) for i, (verdict, _) in enumerate(early)]),
-            first_late=first_failed(late),
+            first_early=first_failed(recalled(early, p.early)),
+            late=failed(late),
             clear=p.captured & ~(p.early.any() | failed(late).any()),
         )
         out = self.headers.payload
@@ -146,7 +146,7 @@ class HeaderParser(wiring.Component):
             self.headers.valid.eq(p.captured),
             out.clear.eq(p.clear),
             out.header.eq(p.header),
-            out.header.verdict.eq(Mux(p.any_early, p.first_early, p.first_late)),
+            out.header.verdict.eq(Mux(p.any_early, p.first_early, first_failed(recalled(late, p.late)))),
         ]
         return m
 
@@ -187,8 +187,8 @@ class HeaderParser(wiring.Component):
                     (outer == ETHERTYPE_SERVICE_VLAN)
                     | (tagged & ((inner == ETHERTYPE_SERVICE_VLAN) | (inner == ETHERTYPE_VLAN)))
                 ),
-                ipv6.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV6),
-                ipv4.eq(Mux(tagged, inner, outer) == ETHERTYPE_IPV4),
+                ipv6.eq(Mux(tagged, inner == ETHERTYPE_IPV6, outer == ETHERTYPE_IPV6)),
+                ipv4.eq(Mux(tagged, inner == ETHERTYPE_IPV4, outer == ETHERTYPE_IPV4)),
             ]
 
             if self.width.half:

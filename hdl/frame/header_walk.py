@@ -51,8 +51,8 @@ def patched_word(marks: Any, word: int, fields: dict[str, Value], width: Beat = 
 class HeaderWalk(wiring.Component):
     """Describes the current beat to an assembler. It is computed one beat ahead: all outputs are registers.
 
-    ``load`` begins a frame and ``step`` advances to its next beat, both from the next cycle on. ``load``
-    takes precedence over ``step``.
+    ``step`` advances to the frame's next beat, or with ``load`` to the first of the next frame, both from the
+    next cycle on.
     """
 
     def __init__(self, width: Beat = BURST):
@@ -60,7 +60,8 @@ class HeaderWalk(wiring.Component):
         self.words = self.width.words
         super().__init__(
             {
-                "load": In(1),  #: A frame begins.
+                "step": In(1),  #: To the next beat.
+                "load": In(1),  #: With ``step``: a frame begins.
                 #: With ``load``: the frame's header is patched and its payload replaced. Otherwise the frame
                 #: is unchanged: all of it is "header".
                 "patch": In(1),
@@ -68,7 +69,6 @@ class HeaderWalk(wiring.Component):
                 "tcp": In(1),  #: With ``load``: the frame is TCP, else UDP.
                 #: With ``load``: offset of the payload in the frame in bytes, 34..98 and 2 modulo 4.
                 "payload_at": In(7),
-                "step": In(1),  #: To the next beat.
                 "in_header": Out(1),  #: The beat holds bytes of the header.
                 "header_follows": Out(1),  #: The next beat does.
                 "in_payload": Out(1),  #: The beat holds bytes after the header, or follows the header.
@@ -99,25 +99,28 @@ class HeaderWalk(wiring.Component):
             Cat(self.in_header, self.header_follows).eq(header),
             Cat(self.in_payload, self.payload_follows).eq(payload),
         ]
-        with m.If(self.load):
-            m.d.sync += [
-                header.eq(Cat(~self.patch | (join >= beat) for beat in range(beats))),
-                payload.eq(Cat(self.patch & (join <= beat) for beat in range(beats))),
-                covers.eq(Cat(covered)),
-                patch.eq(self.patch),
-                tcp.eq(self.tcp),
-                self.keep.eq(Cat(~self.patch | (join != 0) | word for word in covered) if one_beat else ~0),
-                self.marks.first.eq(first),
-                self.marks.udp.eq(Mux(self.tcp, 0, first) if one_beat else 0),
-                self.marks.tcp.eq(Mux(self.tcp, first, 0) if one_beat else 0),
-            ]
-        with m.Elif(self.step):
-            m.d.sync += [
-                header.eq(Cat(header[1:], ~patch)),
-                payload.eq(Cat(payload[1:], patch)),
-                self.keep.eq(Cat(header[1] & (~payload[1] | word) for word in covers)),
-                self.marks.first.eq(0),
-                self.marks.udp.eq(0 if one_beat else Mux(tcp, 0, self.marks.first)),
-                self.marks.tcp.eq(0 if one_beat else Mux(tcp, self.marks.first, 0)),
-            ]
+        with m.If(self.step):
+            with m.If(self.load):
+                m.d.sync += [
+                    header.eq(Cat(~self.patch | (join >= beat) for beat in range(beats))),
+                    payload.eq(Cat(self.patch & (join <= beat) for beat in range(beats))),
+                    covers.eq(Cat(covered)),
+                    patch.eq(self.patch),
+                    tcp.eq(self.tcp),
+                    self.keep.eq(
+                        Cat(~self.patch | (join != 0) | word for word in covered) if one_beat else ~0
+                    ),
+                    self.marks.first.eq(first),
+                    self.marks.udp.eq(Mux(self.tcp, 0, first) if one_beat else 0),
+                    self.marks.tcp.eq(Mux(self.tcp, first, 0) if one_beat else 0),
+                ]
+            with m.Else():
+                m.d.sync += [
+                    header.eq(Cat(header[1:], ~patch)),
+                    payload.eq(Cat(payload[1:], patch)),
+                    self.keep.eq(Cat(header[1] & (~payload[1] | word) for word in covers)),
+                    self.marks.first.eq(0),
+                    self.marks.udp.eq(0 if one_beat else Mux(tcp, 0, self.marks.first)),
+                    self.marks.tcp.eq(0 if one_beat else Mux(tcp, self.marks.first, 0)),
+                ]
         return m

@@ -100,9 +100,13 @@ class PushQueue(wiring.Component):
         if self.staged:
             offered = Signal()
             offer = Signal(width, reset_less=True)
-            m.d.comb += wanted.eq(~offered | take)
+            # `vacant`, the opposite, serves the control: the wide register's enable lies far from it.
+            vacant = Signal(init=1)
+            m.d.comb += wanted.eq(vacant | take)
             with m.If(wanted):
-                m.d.sync += [offer.eq(ring.read_data), offered.eq(stored)]
+                m.d.sync += [offered.eq(stored), vacant.eq(~stored)]
+            with m.If(~offered | take):
+                m.d.sync += offer.eq(ring.read_data)
         else:
             m.d.comb += wanted.eq(take)
         m.d.comb += load.eq(stored & wanted)
@@ -138,7 +142,7 @@ class PushQueue(wiring.Component):
             pushed.eq(push),
             loaded.eq(load),
             settled.eq(level),
-            stored.eq(push | (stored & ~(load & one))),
+            stored.eq(push | (stored & ~(wanted & one))),
             self.room.eq(((settled < limit) & ~(more & (settled == limit - 1))) | frees),  # level < limit
         ]
         return m

@@ -11,14 +11,24 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn import cli
-from inceptionn.boards.measure import ecp5_netlist, timing
-from inceptionn.boards.measure.ecp5_netlist import (
+from inceptionn.boards import ecp5_netlist
+from inceptionn.boards.ecp5_netlist import (
     LEAST_BUFFERED,
     buffer_resets,
     pack_output_registers,
     tie_constant_registers,
 )
-from inceptionn.boards.measure.place_and_route import Hop, Route, ToolError, count_area, route, synthesize
+from inceptionn.boards.measure import timing
+from inceptionn.boards.measure.place_and_route import (
+    Hop,
+    Route,
+    Slow,
+    ToolError,
+    count_area,
+    route,
+    slowest,
+    synthesize,
+)
 from inceptionn.hdl.engine.shape import EngineShape
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
@@ -138,10 +148,22 @@ def test_area_counts_memories_and_shift_registers_as_tables() -> None:
     assert (area.ff, area.bram, area.dsp) == (8, 3.5, 1)
 
 
+def test_slow_ends_are_grouped() -> None:
+    def net(cell: str, port: str, ns: float, begin: str = "posedge clk", end: str = "posedge clk") -> Any:
+        return {"event": begin, "endpoints": [{"cell": cell, "port": port, "event": end, "delay": [0.5, ns]}]}
+
+    cells = [net("a.count_TRELLIS_FF_Q_1", "DI", 3.0), net("a.count_TRELLIS_FF_Q", "M", 4.0),
+             net("a.count_TRELLIS_FF_Q", "CE", 5.0), net("ram", "ADA12", 1.0), net("ram", "ADA3", 2.0),
+             net("out", "I", 9.0, end="async"), net("in", "DI", 9.0, begin="async")]  # fmt: skip
+    assert slowest(cells, "posedge clk") == (
+        Slow("a.count, CE", 5.0, 1), Slow("a.count", 4.0, 2), Slow("ram, ADA", 2.0, 2),
+    )  # fmt: skip
+
+
 def test_path_summary() -> None:
     path = (Hop("clk-to-q", 0.4, "a"), Hop("routing", 1.0, "b"), Hop("logic", 0.2, "b"),
             Hop("routing", 0.5, "c"), Hop("setup", 0.1, "c"))  # fmt: skip
-    found = Route(seed=3, mhz=454.5, path=path, cells={}, packed_rams=2)
+    found = Route(seed=3, mhz=454.5, path=path, slow=(), cells={}, packed_rams=2)
     assert timing.path_summary("unit", found) == (
         "unit, seed 3: a -> c: 1 levels, 0.70 ns cells + 1.50 ns wires; 2 RAMs with output registers"
     )
@@ -179,6 +201,8 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     # Loose limits of a 32-bit datapath of a few stages: outside them, the tools were misunderstood.
     assert 150 < found["mhz"] < 800
     assert sum(hop["ns"] for hop in found["path"]) == pytest.approx(1000 / found["mhz"], rel=0.02)
+    to_the_pin = sum(hop["ns"] for hop in found["path"] if hop["kind"] != "setup")
+    assert found["slow"][0]["ns"] == pytest.approx(to_the_pin, abs=0.01)
     assert 50 < result["area"]["lut"] < 1000
     assert 50 < result["area"]["ff"] < 1000
     first = capsys.readouterr().out
@@ -187,6 +211,10 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     # The second time from the cache, the same to the letter.
     assert cli.main(command) == 0
     assert capsys.readouterr().out == first
+
+    assert cli.main([*command, "--slowest", "2"]) == 0
+    listed = capsys.readouterr().out.removeprefix(first).splitlines()
+    assert [line.split()[-1] for line in listed] == [end["name"] for end in found["slow"][:2]]
 
     # The other placer finds other places, and what the first one found is kept.
     assert cli.main([*command, "--placer", "static"]) == 0

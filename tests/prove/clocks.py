@@ -28,10 +28,10 @@ class Edges:
         """Two registers; the enable comes from ``EnableInserter``."""
         m = Module()
         previous = sync.i
+        # Without resets nothing is held; how a hold ends after power-up is proved with them.
+        init = sync._init if any(not isinstance(reset, Const) for reset in self.resets.values()) else 0
         for number in range(sync._stages):
-            stage = Signal(
-                sync.i.shape(), name=f"stage{number}", init=sync._init, reset_less=sync._reset_less
-            )
+            stage = Signal(sync.i.shape(), name=f"stage{number}", init=init, reset_less=sync._reset_less)
             m.d[sync._o_domain] += stage.eq(previous)
             previous = stage
         m.d.comb += sync.o.eq(previous)
@@ -43,7 +43,6 @@ class Edges:
         given = self.resets[sync.i.domain] if isinstance(sync.i, ResetSignal) else sync.i
         previous: Any = C(0, 1)
         for number in range(sync._stages):
-            # Without resets nothing is held; how a hold ends after power-up is proved with them.
             held = Signal(name=f"held{number}", init=int(not isinstance(given, Const)))
             stage = Signal(name=f"stage{number}")
             with m.If(given):
@@ -94,7 +93,7 @@ class Bench:
         self.push = Signal(name="push")
         self.pop = Signal(name="pop")
         m.d.comb += [
-            self.push.eq(self.write & ~raw["write"] & self.dut.i.valid & self.dut.i.ready),
+            self.push.eq(self.write & self.dut.i.valid & self.dut.i.ready),  # with a reset's first edge, too
             self.pop.eq(self.read & ~raw["read"] & self.dut.o.valid & self.dut.o.ready),
         ]
 
@@ -159,8 +158,8 @@ def any_edges(h: Harness) -> None:
     )
     for side in ("write", "read"):
         parts = [f"{side}_{part}" for part in ("request", "pending", "asked_before")]
-        parts += [f"{side}_caught.held{n}" for n in range(2)]
-        parts += [f"{side}_{part}.stage{n}" for part in ("asked", "answer") for n in range(2)]
+        parts += [f"{side}_at_once.held{n}" for n in range(2)]
+        parts += [f"{side}_{part}.stage{n}" for part in ("caught", "asked", "answer") for n in range(2)]
         h.invariant(f"nothing is held for the {side} side's sake", ~Cat(inside[part] for part in parts).any())
     h.cover("a full queue", dut.o.valid & (count == DEPTH + 1))
     h.cover(

@@ -261,7 +261,14 @@ def invariants(h: Harness, inside: Inside, model: Model) -> None:
                 Cat(header, ~header, C(0, 1), last, last & ~header, C(0, 2)))),
     )  # fmt: skip
     h.invariant("the next part is the one that is due", inside["next_part"] == wanted)
-    h.invariant("the part's number is counted", ~running | (inside["number"] == (at_part + 1)[:9]))
+    h.invariant(
+        "the part's number is counted, and compared",
+        ~running
+        | (
+            (inside["number"] == (at_part + 2)[:9])
+            & (inside["last_follows"] == ((at_part + 1)[:9] == model.plan.bytes_out[bits:]))
+        ),
+    )
     h.invariant("the first part is known", ~model.open | (inside["first"] == (at_part == 0)))
     h.invariant("a restored frame has no more parts than bytes", ~running | ((at_part << bits) < model.whole))
     after_header = model.parts_over | ~model.has_header

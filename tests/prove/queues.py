@@ -120,6 +120,7 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
         held.append((inside["register.full"], inside["register.spare"]))
     if dut.staged:
         held.append((inside["offered"], inside["offer"]))
+        h.invariant("the stage is vacant or offers", inside["vacant"] != inside["offered"])
     most = depth + len(held)
     follower = Follower(h, width, most, push, pushed, pop, dut.o.payload)
     ring = Ring(h, inside, "ring", width, depth)
@@ -262,7 +263,7 @@ def _variants(name: str) -> list[tuple[str, dict[str, Any]]]:
 PROOFS = (
     *(
         Proof(name, partial(push_queue, arguments), 3, (
-            Fault(_QUEUE, "push | (stored & ~(load & one))", "(push | stored) & ~(load & one)"),
+            Fault(_QUEUE, "push | (stored & ~(wanted & one))", "(push | stored) & ~(wanted & one)"),
             Fault("parts.lut_ring", "write + self.write)", "write + (self.write & ~self.step))"),
             *((_OVERFLOW,) if arguments["depth"] == 4 else ()),
         ), refute_depth=12, cover_depth=arguments["depth"] + 8)

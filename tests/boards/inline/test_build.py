@@ -199,7 +199,7 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
         return flow.Routed(seed, "", (Clock("clk", 50, reached[seed], "a.b -> a.c"),), {}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz, a\.b -> a\.c"):
         build_device(RECIPES["ecpix5-85f"], None, [1, 2])
@@ -213,7 +213,7 @@ def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -
         (folder / f"nextpnr-{seed}.log").write_text(f"{log}       0.0{seed}       0.03|\n")
         return flow.Routed(seed, "", (Clock("clk", 50, 60 + seed),), {}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
     monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
@@ -286,7 +286,7 @@ def test_a_seed_that_fails(
         (folder / f"nextpnr-{seed}.log").touch()
         return flow.Routed(seed, "", (Clock("clk", 50, 100),), {"LUT4": (1, 2)}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: None)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
     monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)

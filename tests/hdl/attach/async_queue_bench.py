@@ -56,7 +56,7 @@ class TB(TestBench):
     @staticmethod
     async def heard(reset_clock: Any, clock: Any) -> None:
         """Wait until the side of ``clock`` has heard of a reset in the other clock."""
-        await RisingEdge(reset_clock)
+        await ClockCycles(reset_clock, 3)
         await ClockCycles(clock, 4)
 
     async def after_hearing(self, reset_clock: Any, clock: Any, then: Coroutine[Any, Any, None]) -> None:

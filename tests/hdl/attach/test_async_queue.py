@@ -35,8 +35,8 @@ def test_bench(write_ps: int, read_ps: int, verilog: str, tmp_path: Path) -> Non
 
 
 def test_registers_that_cross_are_marked(verilog: str) -> None:
-    """Two pointers, four bits of the handshakes, the data; two registers for the reset of each side."""
-    expected = {CROSSING_ATTRIBUTE: 7, "inceptionn.reset_crossing": 4, "ASYNC_REG": 16}
+    """Two pointers, six bits of the handshakes and resets, the data; and what keeps each side's reset."""
+    expected = {CROSSING_ATTRIBUTE: 9, "inceptionn.reset_crossing": 4, "ASYNC_REG": 20}
     registers = re.findall(r"((?:  \(\* .* \*\)\n)+)  (?:output .*\n  )?reg ", verilog)
     found = {name: sum(f"{name} " in marks for marks in registers) for name in expected}
     assert found == expected

@@ -35,11 +35,11 @@ def test_bench(master_ps: int, slave_ps: int, verilog: str, tmp_path: Path) -> N
 
 def test_registers_that_cross_are_marked(verilog: str) -> None:
     """Those of four queues, as test_async_queue counts them, and those of the resets and settings."""
-    resets, others = 4 * 4 + 2 * 4, 4 * 7 + 2
+    resets, others = 4 * 4 + 2 * 4, 4 * 9 + 2
     expected = {
         CROSSING_ATTRIBUTE: others,
         "inceptionn.reset_crossing": resets,
-        "ASYNC_REG": resets + 4 * 12 + 4,
+        "ASYNC_REG": resets + 4 * 16 + 4,
     }
     registers = re.findall(r"((?:  \(\* .* \*\)\n)+)  (?:output .*\n  )?reg ", verilog)
     found = {name: sum(f"{name} " in marks for marks in registers) for name in expected}

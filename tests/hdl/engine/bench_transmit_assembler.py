@@ -43,7 +43,7 @@ class Frame:
     def passing(cls, size: int, *, drop: bool = False, end: bool = True) -> Frame:
         """Copied; ``drop``: its block is not wanted; not ``end``: a piece of whole beats, more follow."""
         order = {name: random.getrandbits(field.width) for name, field in ORDER}
-        order |= {"compressed": 0, "drop": int(drop), "end": int(end), "beats": len(cut(bytes(size)))}
+        order |= {"compressed": 0, "block": int(drop), "end": int(end), "beats": len(cut(bytes(size)))}
         order |= {"ending": size % BURST_BYTES}
         assert end or not order["ending"]
         return cls(random.randbytes(size), order, random.randbytes(random.randint(3, 90)) if drop else b"")
@@ -54,7 +54,7 @@ class Frame:
         order = {name: random.getrandbits(field.width) for name, field in ORDER}
         begin = 34 + 4 * order["vlan"] + (4 * random.randint(5, 15) if order["tcp"] else 8)
         raw = random.randbytes(begin + behind)
-        order |= {"compressed": 1, "drop": 0, "end": 1, "bad": 0, "payload_at": begin}
+        order |= {"compressed": 1, "block": 1, "end": 1, "bad": 0, "payload_at": begin}
         order |= {"beats": len(cut(raw)), "ending": len(raw) % BURST_BYTES}
         return cls(raw, order, random.randbytes(block))
 
@@ -104,7 +104,7 @@ class Store:
         """One cycle; whether the block at hand is done with."""
         beat, done = 0, drop
         if drop:
-            assert self.blocks[0][1].order["drop"], "a block was dropped that is wanted"
+            assert not self.blocks[0][1].order["compressed"], "a block was dropped that is wanted"
             assert not self.place
         if step:
             assert not drop, "step and drop together"
@@ -135,7 +135,7 @@ class TB(Lockstep):
         """Runs frames through and checks each.
 
         ``offer``, ``blocks``, ``take``: probability in each cycle that an order shows, that the next block is
-        ready, and that the sink is.
+        ready, even behind the current one, and that the sink is.
         """
         dut = self.dut
         orders = deque((ORDER.const(f.order).as_bits(), f) for f in frames)
@@ -147,7 +147,7 @@ class TB(Lockstep):
         behind_orders = 0  # beats that the orders shown so far need
         answers = deque([random.getrandbits(8 * BURST_BYTES)] * BlockRam.LATENCY)
         store = Store(frames)
-        shown = ready = False
+        shown = ready = follows = False
         came, out = bytearray(), deque(self._joined(frames))
         limit = self.now + 500 + 30 * sum(len(cut(f.raw)) + len(cut(f.leaves)) for f in frames)
         self.began = 0
@@ -164,7 +164,9 @@ class TB(Lockstep):
             dut.orders_valid.value = shown
             dut.orders_payload.value = orders[0][0] if shown else random.getrandbits(ORDER.size)
             ready = bool(store.blocks) and (ready or random.random() < blocks)
+            follows = ready and len(store.blocks) > 1 and (follows or random.random() < blocks)
             dut.blocks_valid.value = ready
+            dut.blocks_follows.value = follows if ready else random.getrandbits(1)
             dut.blocks_last.value = store.last() if ready else random.getrandbits(1)
             shape = {"ending": store.ending() if ready else random.randrange(BURST_BYTES)}
             self.write("blocks_shape", shape)
@@ -181,7 +183,7 @@ class TB(Lockstep):
             step, drop = bool(self.read("blocks_step")), bool(self.read("blocks_drop"))
             assert ready or not (step or drop), "a block was taken that is not there"
             if store.advance(step, drop):
-                ready = False
+                ready, follows = follows, False
             if take_now and self.read("m_axis_tvalid"):
                 self._collect(came, out)
             await self.cycle()

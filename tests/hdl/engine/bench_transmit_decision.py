@@ -197,7 +197,7 @@ class TB(Lockstep):
             what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
             for _ in range((len(stimulus.frame) - 1) // MAX_TRANSMIT_FRAME):
                 piece = ORDER.from_bits(next(words))
-                found = piece.end, piece.compressed, piece.drop, piece.beats
+                found = piece.end, piece.compressed, piece.block, piece.beats
                 assert found == (0, 0, 0, MAX_TRANSMIT_FRAME // BEAT_BYTES), f"{what}: piece {found}"
             check_order(stimulus, result, ORDER.from_bits(next(words)), what)
             report = frame_report().from_bits(word)
@@ -213,7 +213,7 @@ def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
     compressed = result.verdict is Verdict.COMPRESSED
     expected = {
         "compressed": int(compressed),
-        "drop": int(verdict == 0 and not compressed),
+        "block": int(verdict == 0),
         "end": 1,
         "bad": int(stimulus.bad),
         "beats": stimulus.beats

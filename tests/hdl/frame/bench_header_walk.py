@@ -53,7 +53,7 @@ class TB(Lockstep):
 
     async def walk(self, header: dict[str, int], beats: int, pause: float) -> None:
         """Begins a frame in this cycle, together with the last step of the one before."""
-        await self.cycle(load=1, step=random.getrandbits(1), **header)
+        await self.cycle(load=1, step=1, **header)
         noise = {name: random.getrandbits(len(getattr(self.dut, name))) for name in header}
         for beat in range(beats):
             while True:
@@ -63,7 +63,7 @@ class TB(Lockstep):
                 self.checked += 1
                 if random.random() >= pause:
                     break
-                await self.cycle(**noise)
+                await self.cycle(load=random.getrandbits(1), **noise)
             if beat < beats - 1:
                 await self.cycle(step=1, **noise)
 
