@@ -199,7 +199,7 @@ class PlaneDecoder(wiring.Component):
         last = Signal()
         first = Signal()
         was_last = Signal(init=1)
-        leaves = Signal()  # with this group, the last of its beat or of its block
+        wraps = Signal()
         ends = Signal()
         block = Signal(layout, reset_less=True)
         emit = Signal()
@@ -209,7 +209,7 @@ class PlaneDecoder(wiring.Component):
         m.d.comb += [
             emit.eq(active & room),
             # A plane cut short repeats its last beat until all its groups are counted.
-            leave.eq(emit & leaves),
+            leave.eq(emit & (last | wraps)),
             take.eq((~active | leave) & available),
             some.eq(free != next_beat),
         ]
@@ -221,29 +221,21 @@ class PlaneDecoder(wiring.Component):
         ]
         with m.If(take):
             sync += [next_beat.eq(after_next), after_next.eq(after_next + 1)]
-        begins = Mux(active, last, was_last)
-        last_follows = more == 1
         with m.If(emit):
             sync += [
                 word.eq(word + 1),
-                leaves.eq(last_follows | ((word == self.WORDS - 2) & ~ends)),
+                wraps.eq((word == self.WORDS - 2) & ~ends),
                 more.eq(more - 1),
-                last.eq(last_follows),
+                last.eq(more == 1),
                 first.eq(0),
                 was_last.eq(last),
             ]
         with m.If(take):
-            sync += [
-                beat.eq(next_beat),
-                word.eq(0),
-                leaves.eq(Mux(active, last_follows, last)),  # an active group leaves now
-                ends.eq(blocks.read_data[-2]),
-            ]
-            with m.If(begins):
+            sync += [beat.eq(next_beat), word.eq(0), wraps.eq(0), ends.eq(blocks.read_data[-2])]
+            with m.If(Mux(active, last, was_last)):
                 sync += [
                     block.eq(next_block),
                     more.eq(next_block.more_groups),
-                    leaves.eq(blocks.read_data[-1]),
                     last.eq(blocks.read_data[-1]),
                     first.eq(1),
                 ]
