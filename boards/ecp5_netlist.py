@@ -4,8 +4,6 @@
 A ``module`` is one of Yosys's JSON netlist after ``synth_ecp5``. It is changed in place.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn generate``: all files for the engines on a board, in one folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
@@ -12,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from inceptionn.commands.codec_option import EngineCodec, HalfOption
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
-from inceptionn.hdl.codec.codecs import CODECS, PAPER
+from inceptionn.hdl.codec.codecs import PAPER
+from inceptionn.system.options import usage_error
 from inceptionn.system.text import nearest
 
 from . import output_folder
@@ -100,12 +100,8 @@ def generate(
             help="generic, corundum: fp32 lanes of an engine, 8 or 16 (8; corundum with 512 bits: 16).",
         ),
     ] = None,
-    codec: Annotated[
-        str, typer.Option("--codec", metavar="CODEC", help=f"Lane codec of the engines: {', '.join(CODECS)}.")
-    ] = PAPER,
-    half: Annotated[
-        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
-    ] = False,
+    codec: EngineCodec = PAPER,
+    half: HalfOption = False,
     prefix: Annotated[
         str,
         typer.Option(
@@ -124,19 +120,15 @@ def generate(
     inceptionn_compressor.v and inceptionn_decompressor.v are the codec alone: with the codec paper, the
     paper's Fig. 9 and Fig. 10.
     """
-    try:
+    with usage_error("--board"):
         chosen = load_board(board)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--board") from error
     if not out:
         raise typer.BadParameter("output folder must be named, not ''", param_hint="--out")
     if part is not None and (not part or not part.replace("-", "").replace("_", "").isalnum()):
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
-    try:
+    with usage_error():
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
         options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, half))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
     output = Output(json_file)

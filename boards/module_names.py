@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Other names for a folder's modules and files, so that one design can hold two NICs of different options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

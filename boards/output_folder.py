@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes a folder completely or not at all, and changes no file that an earlier run did not write."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

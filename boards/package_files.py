@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The files of a board's folder, as texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

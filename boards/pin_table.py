@@ -5,8 +5,6 @@
 the VC709's table, as they lie in :mod:`inceptionn.constraints`.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import sys

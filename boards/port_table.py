@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The ports of an emitted module as plain data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inceptionn.hdl.verilog import flat_ports

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parts of all shells: the engine pair as an instance, streams in a target's form, Verilog output."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Instance, Module, ResetSignal, Signal

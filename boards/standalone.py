@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The meaning of the ports of compressor and decompressor alone, for ``ports.json`` and a README."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 Pins of transceivers must be requested with ``dir="-"``: no I/O buffer belongs to them.
 """
 
-from __future__ import annotations
-
 from amaranth.build import Attrs, Clock, DiffPairs, Pins, PinsN, Resource, Subsignal
 
 

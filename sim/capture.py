@@ -5,8 +5,6 @@ pcap: draft-ietf-opsawg-pcap; written with nanoseconds. pcapng: draft-ietf-opsaw
 with frames are read.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Iterable

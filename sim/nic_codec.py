@@ -4,8 +4,6 @@
 A NIC's register ``VERSION.WIRE`` tells its codec; see :func:`read_codec`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

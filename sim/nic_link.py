@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The real NIC between ranks: what arrives of floats that leave through one and enter by another."""
 
-from __future__ import annotations
-
 from itertools import count
 from threading import Lock
 from typing import Self

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Verilog of the NIC that replay and cluster simulate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

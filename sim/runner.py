@@ -7,8 +7,6 @@ The component is emitted, a model is built or found in the cache (`inceptionn.si
 test of the bench runs on it in a folder of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

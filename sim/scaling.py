@@ -6,8 +6,6 @@ measured quantity is a frame's number of cycles on the host's side, where it has
 for a link follows from the frames per second that the link can carry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -16,14 +14,14 @@ import numpy as np
 import typer
 from rich.text import Text
 
+from inceptionn.commands.codec_option import EngineCodec
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress
 from inceptionn.commands.report import Report
-from inceptionn.system.options import one_of
+from inceptionn.system.options import usage_error
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
-from .nic_codec import NIC_CODECS
 from .nic_verilog import emit_nic
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
@@ -214,9 +212,7 @@ def scale(
             "--lanes", metavar="N", help="fp32 lanes of an engine: 8 or 16; repeatable. Default: 8."
         ),
     ] = None,
-    codec: Annotated[
-        str, one_of(NIC_CODECS, "Codec of all NICs: {}.", "--codec", metavar="CODEC")
-    ] = DEFAULT_CODEC,
+    codec: EngineCodec = DEFAULT_CODEC,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
@@ -236,10 +232,8 @@ def scale(
             known = ", ".join(map(str, ENGINES))
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
     for number in lanes or ():
-        try:
+        with usage_error("--lanes"):
             Beat(number)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--lanes") from error
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")

@@ -4,8 +4,6 @@
 A bench is a file ``bench_*.py`` below ``tests/hdl``; :mod:`inceptionn.hdl.catalogue` lists its component.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from enum import StrEnum
@@ -17,7 +15,7 @@ from rich.text import Text
 
 from inceptionn.commands.console import Console, Table
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
-from inceptionn.system.options import whole
+from inceptionn.system.options import usage_error, whole
 from inceptionn.system.text import nearest
 
 from .models.cache import build_root
@@ -63,7 +61,7 @@ def tests_of(bench: Path) -> list[str]:
     functions = [node for node in ast.parse(bench.read_text(encoding="utf-8")).body
                  if isinstance(node, ast.AsyncFunctionDef)]  # fmt: skip
     return [function.name for function in functions
-            if any("cocotb" in ast.unparse(mark) for mark in function.decorator_list)]  # fmt: skip
+            if any(".test(" in ast.unparse(mark) for mark in function.decorator_list)]  # fmt: skip
 
 
 def component(name: str) -> Entry:
@@ -108,10 +106,8 @@ def simulate(
         return
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")
-    try:
+    with usage_error("MODULE"):
         found = component(module)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="MODULE") from error
     known = tests_of(benches()[module])
     # A test with parameters has them after its name, and the simulator takes a part of a name as well.
     if test is not None and not (test and any(test in name or name in test for name in known)):
@@ -120,10 +116,8 @@ def simulate(
         fst = simulator is SimulatorName.icarus or fst_available()
         waves = build_root() / f"{module}.{'fst' if fst else 'vcd'}"
     if waves is not None:
-        try:
+        with usage_error("--waves"):
             wave_format(waves, simulator.value)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--waves") from error
         waves.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Console(stderr=True).status(f"{module}: building and running on {simulator.value}"):

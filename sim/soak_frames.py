@@ -8,8 +8,6 @@ does not leave is an error of the simulation. A chunk depends on the seed and it
 that was ended goes on where it was, and a difference is found again by its chunk alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

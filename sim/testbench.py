@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Common parts of the cocotb benches: clocks, reset, and AXI sources and sinks without log output."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any, Self
 
+import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink, AxiStreamSource
@@ -54,6 +55,26 @@ class TestBench:
         tb = cls(dut)
         await tb.start()
         return tb
+
+    @classmethod
+    def test(cls, **options: Any) -> Callable[[Any], Any]:
+        """Register a cocotb test that is handed a :meth:`started` bench in place of the device.
+
+        ``options`` as of ``cocotb.test``.
+        """
+
+        def register(function: Any) -> Any:
+            test = cocotb.test(**options)(function)
+            body: Callable[..., Awaitable[None]] = test.func
+
+            @wraps(body)
+            async def on_started(dut: Any, **parameters: Any) -> None:
+                await body(await cls.started(dut), **parameters)
+
+            test.func = on_started
+            return test
+
+        return register
 
     def stream_source(self, prefix: str = "s_axis", reset: Any = None) -> AxiStreamSource:
         """Drive an AXI4-Stream input.

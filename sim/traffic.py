@@ -4,8 +4,6 @@
 All are drawn from one seeded ``random.Random``, so a seed is a repeatable test.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

@@ -5,19 +5,20 @@ A missing tool is a skip for a user and a failure under continuous integration. 
 the test, over each transport that needs no other processes.
 """
 
-from __future__ import annotations
-
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from outcomes import Group, outcomes
 
 from inceptionn.system.programs import find_program
 from inceptionn.transport import Transport, connect, loopback
@@ -27,8 +28,6 @@ from inceptionn.transport import Transport, connect, loopback
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-
-Outcomes = Callable[..., list[Any]]
 
 
 def _tool_missing() -> tuple[type[Exception], ...]:
@@ -103,24 +102,14 @@ def free_port() -> int:
         return port
 
 
-def outcomes(makers: list[Callable[[], Transport]], function: Callable[[Transport], Any]) -> list[Any]:
+def outcomes_of(makers: list[Callable[[], Transport]], function: Callable[[Transport], Any]) -> list[Any]:
     """What the function returned or raised, per rank."""
-    found: list[Any] = [None] * len(makers)
 
-    def run(rank: int) -> None:
-        try:
-            with makers[rank]() as transport:
-                found[rank] = function(transport)
-        except Exception as error:
-            found[rank] = error
+    def rank(maker: Callable[[], Transport]) -> Any:
+        with maker() as transport:
+            return function(transport)
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(len(makers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
+    return outcomes([partial(rank, maker) for maker in makers])
 
 
 def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
@@ -131,7 +120,39 @@ def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any
         nic_codec=arguments.get("nic") or None,
         seed=arguments.get("seed", 0),
     )
-    return outcomes([lambda t=t: t for t in transports], function)
+    return outcomes_of([lambda t=t: t for t in transports], function)
+
+
+class Made(NamedTuple):
+    """What a command printed, and its JSON, the lines of its CSV and its chart."""
+
+    text: str
+    facts: Any
+    rows: list[str]
+    picture: str
+
+
+@pytest.fixture
+def made_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Made]:
+    """``made_by("bench means --steps 2", *more, csv=True, plot=True)``: of a command that succeeds."""
+
+    def run(words: str, *more: object, csv: bool = False, plot: bool = False, columns: int = 160) -> Made:
+        from inceptionn import cli
+
+        monkeypatch.setenv("COLUMNS", str(columns))
+        if plot:
+            pytest.importorskip("matplotlib")
+        json_file, csv_file, chart = (tmp_path / f"made.{end}" for end in ("json", "csv", "svg"))
+        outputs = ["--json", json_file, *(["--csv", csv_file] * csv), *(["--plot", chart] * plot)]
+        assert cli.main([*words.split(), *map(str, [*more, *outputs])]) == 0
+        picture = chart.read_text() if plot else ""
+        assert not plot or (len(picture) > 1000 and picture.lstrip().startswith("<?xml"))
+        rows = csv_file.read_text().splitlines() if csv else []
+        return Made(capsys.readouterr().out, json.loads(json_file.read_text()), rows, picture)
+
+    return run
 
 
 @pytest.fixture
@@ -147,27 +168,27 @@ def new_port() -> Callable[[], int]:
 
 
 @pytest.fixture
-def tcp() -> Outcomes:
+def tcp() -> Group:
     """``tcp(size, function, **arguments of connect)``: what each rank returned or raised."""
 
     def run(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
         where = f"127.0.0.1:{free_port()}"
         settings = {"timeout": 10.0, "nic": False} | arguments
-        return outcomes(
-            [lambda rank=rank: connect(rank, size, where, **settings) for rank in range(size)], function
+        return outcomes_of(
+            [partial(connect, rank, size, where, **settings) for rank in range(size)], function
         )
 
     return run
 
 
 @pytest.fixture(params=["loopback", "tcp"])
-def group(request: pytest.FixtureRequest, tcp: Outcomes) -> Outcomes:
+def group(request: pytest.FixtureRequest, tcp: Group) -> Group:
     """The same over each transport; arguments: ``timeout``, ``nic`` (a codec)."""
     return tcp if request.param == "tcp" else in_process
 
 
 @pytest.fixture
-def threads() -> Outcomes:
+def threads() -> Group:
     """The same on loopback alone."""
     return in_process
 

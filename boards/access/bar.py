@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Registers in a PCIe memory region (BAR), through Linux's ``resourceN`` file of the device."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

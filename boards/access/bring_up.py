@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The bring-up design's commands and report as registers, over its serial line."""
 
-from __future__ import annotations
-
 import re
 
 from inceptionn.hdl.control.register_map import Register

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """32-bit registers at byte addresses, and the registers of a map over them by name."""
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Self
 
 from inceptionn.hdl.codec.codecs import CODECS
@@ -48,9 +45,7 @@ class Bus(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # By name.

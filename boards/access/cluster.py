@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Registers of a host's NIC in a running virtual cluster, through the socket in the cluster's folder."""
 
-from __future__ import annotations
-
 import re
 import socket
 from pathlib import Path

@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs``: registers by name, over one of the three buses."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
+from inceptionn.commands.codec_option import PaperMode
 from inceptionn.commands.console import CsvFile, JsonFile, Output, Table
-from inceptionn.system.options import whole
+from inceptionn.system.options import usage_error, whole
 
 from .bar import BarBus
 from .bus import Bus
 from .cluster import ClusterBus
 from .inline import open_uart
 from .uart import BAUD
-
-T = TypeVar("T")
 
 Bar = Annotated[
     Path | None,
@@ -63,15 +59,13 @@ def open_bus(
     if sum(choice is not None for choice in (bar, cluster, uart)) != 1:
         raise typer.BadParameter("name one of --bar FILE, --cluster HOST and --uart FILE")
     at = number(offset, "offset")
-    try:
+    with usage_error():
         if bar is not None:
             return BarBus(bar, at)
         if cluster is not None:
             return ClusterBus(cluster, socket)
         assert uart is not None
         return open_uart(uart, baud)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 def dump_command(
@@ -102,7 +96,8 @@ def get_command(
     """Print one value: a register or field in hexadecimal, a counter in decimal."""
     out = Output(json_file)
     with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        register, part = _usage(lambda: bus.find(name))
+        with usage_error():
+            register, part = bus.find(name)
         value = bus.read(name)
     text = f"{value:#x}" if part else f"{value:#010x}" if register.fields else str(value)
     out.console.print(text)
@@ -117,22 +112,19 @@ def set_command(
 ) -> None:  # fmt: skip
     """Write a register or one field; the register's other bits keep their values."""
     chosen = number(value, "value")
-    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        _usage(lambda: bus.write(name, chosen))
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus, usage_error():
+        bus.write(name, chosen)
 
 
 def bound_command(
     k: Annotated[int, typer.Argument(metavar="K", help="Error bound 2^-K, 1 to 14.")],
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
-    ] = None,
+    mode: PaperMode = None,
     bar: Bar = None, offset: Offset = "0", cluster: Cluster = None, socket: Socket = None, uart: Uart = None,
     baud: Baud = BAUD,
 ) -> None:  # fmt: skip
     """Set the error bound 2^-K; it takes effect between two frames."""
-    with open_bus(bar, offset, cluster, socket, uart, baud) as bus:
-        _usage(lambda: bus.set_bound(k, mode))
+    with open_bus(bar, offset, cluster, socket, uart, baud) as bus, usage_error():
+        bus.set_bound(k, mode)
 
 
 def counters_command(
@@ -180,11 +172,3 @@ def _counter_table(values: dict[str, int], before: dict[str, int], seconds: floa
     if not table.rows:
         table.add_row("all", "0", *(["0"] if before else []))
     return table
-
-
-def _usage(action: Callable[[], T]) -> T:
-    """Turn a ``ValueError`` of the action into a usage error."""
-    try:
-        return action()
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Registers over a serial line, of an inline device or of the bring-up design."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A serial line to a design, which answers commands with lines of text."""
 
-from __future__ import annotations
-
 import os
 import re
 import select

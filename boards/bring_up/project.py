@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bring-up``: the Vivado project of the bring-up design."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Annotated
 import typer
 
 from inceptionn.commands.console import Console, JsonFile, Output, Table
+from inceptionn.system.options import usage_error
 
 from .. import output_folder
 from ..vc709.platform import VC709Platform
@@ -129,10 +128,8 @@ def bring_up(
     """
     if not out:
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
-    try:
+    with usage_error("--clock"):
         settings(clock)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--clock") from error
     output = Output(json_file)
     with Console(stderr=True).status("elaborate and write Verilog"):
         written = write_project(Path(out), clock, force=force)

@@ -5,8 +5,6 @@ From the Corundum repository (BSD-2-Clause), commit 1ca0151b of December 2023, t
 moved to the successor project. Only names, widths and defaults, which an application block must match.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

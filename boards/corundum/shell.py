@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shell for Corundum's application block, at the ``sync`` tap; ``mqnic_app_block`` wraps it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Module

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Corundum, on any of its boards: an application block ``mqnic_app_block`` at the ``sync`` tap."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH

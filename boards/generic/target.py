@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Any FPGA: the engine pair itself, with plain AXI4-Stream on both sides."""
 
-from __future__ import annotations
-
 from ..board import ENGINE, Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 
 _BAD = "bit 0 at tlast: bad frame"

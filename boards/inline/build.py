@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn inline build``: the bitstream of the inline device for a board."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from inceptionn.commands.codec_option import HalfOption, check_half
 from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
@@ -71,23 +70,9 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        global_resets = synthesize(rtlil, folder, _prefixed(note, "synthesize"))
-        from_fabric = top.fabric_clocks() + global_resets
-        routes: list[Routed] = []
-        failures: dict[int, BuildError] = {}
-        for seed in seeds:
-            try:
-                said = _prefixed(note, f"route, seed {seed}")
-                routes.append(route(platform, folder, seed, top.clocks(), from_fabric, said))
-            except BuildError as error:
-                failures[seed] = error
-        if not routes:
-            raise failures[seeds[0]]
-        best = max(routes, key=lambda routed: routed.margin)
-        missed = [clock for clock in best.clocks if clock.margin < 0]
-        if missed:
-            slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
-            raise BuildError(f"clock missed with seed {best.seed}, the best of {len(seeds)}: {slow}")
+        from_fabric = top.fabric_clocks() + synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note)
+        best = _best(routes, len(seeds))
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
         log = log_of(best.seed, folder)
     head = {
@@ -113,6 +98,32 @@ def build_device(
         "README.md": readme(recipe, codec, best, half), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
+
+
+def _routes(
+    platform: Any, folder: Path, clocks: Mapping[str, int], from_fabric: int, seeds: Sequence[int], note: Note
+) -> tuple[list[Routed], dict[int, BuildError]]:
+    """Route the design with each seed; return the routes, and the errors by seed. Raise if none succeeds."""
+    routes: list[Routed] = []
+    failures: dict[int, BuildError] = {}
+    for seed in seeds:
+        try:
+            said = _prefixed(note, f"route, seed {seed}")
+            routes.append(route(platform, folder, seed, clocks, from_fabric, said))
+        except BuildError as error:
+            failures[seed] = error
+    if not routes:
+        raise failures[seeds[0]]
+    return routes, failures
+
+
+def _best(routes: Sequence[Routed], seeds: int) -> Routed:
+    """Return the route with the largest margin. Raise `BuildError` if it misses a clock."""
+    best = max(routes, key=lambda routed: routed.margin)
+    if missed := [clock for clock in best.clocks if clock.margin < 0]:
+        slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
+        raise BuildError(f"clock missed with seed {best.seed}, the best of {seeds}: {slow}")
+    return best
 
 
 def _prefixed(note: Note, prefix: str) -> Note:
@@ -156,9 +167,7 @@ def build(
         str,
         one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
-    half: Annotated[
-        bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
-    ] = False,
+    half: HalfOption = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
         int,
@@ -179,8 +188,7 @@ def build(
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
-    if half and codec != "planes":
-        raise typer.BadParameter(f"needs --codec planes, not {codec}", param_hint="--half")
+    check_half(codec, half)
     output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)

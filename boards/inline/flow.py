@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From a design to a bitstream by Yosys, nextpnr and ecppack, in a scratch folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

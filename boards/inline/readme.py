@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The README that accompanies a bitstream."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 
 from inceptionn.hdl.inline.device import BAUD

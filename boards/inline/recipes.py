@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The boards that an inline device can be built for, as one table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass

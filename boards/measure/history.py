@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports over time: one JSON line each, and the changes since the last."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping

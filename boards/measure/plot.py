@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Draws a report as bars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

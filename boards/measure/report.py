@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn report``: area and clock of every part of the NIC on a board's FPGA."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from inceptionn.commands.codec_option import EngineCodec, HalfOption, check_half
 from inceptionn.commands.console import (
     Console,
     CsvFile,
@@ -30,7 +29,7 @@ from . import plot as report_plot
 from .history import Entry, Figures
 from .place_and_route import PART, fingerprint
 from .series7 import map_series7
-from .timing import XC7VX690T, CodecName, measure, resolve
+from .timing import XC7VX690T, measure, resolve
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ def report(
         typer.Argument(help="Parts to report, or package.module:Factory. Default: all.", show_default=False),
     ] = None,
     board: Annotated[str, one_of(CAPACITIES, "One of {}.", "--board", metavar="BOARD")] = "vc709",
-    codec: CodecName = PAPER,
-    half: Annotated[bool, typer.Option("--half", help="With bf16 lanes; needs --codec planes.")] = False,
+    codec: EngineCodec = PAPER,
+    half: HalfOption = False,
     route: Annotated[
         bool, typer.Option("--route", help="Route components that have not been routed (minutes each).")
     ] = False,
@@ -183,10 +182,8 @@ def report(
     Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's for an ECP5 as
     a proxy, if `inceptionn timing` or --route has routed exactly this circuit.
     """
-    try:
-        shape = EngineShape.of(codec=codec, half=half)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--half") from error
+    check_half(codec, half)
+    shape = EngineShape.of(codec=codec, half=half)
     names = _checked(components or ([] if codec == PAPER else PLANES_COMPONENTS))
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"

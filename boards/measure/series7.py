@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A component's area on a Virtex-7 and its longest path in cells of logic: Yosys, no placement."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -17,6 +17,7 @@ import typer
 from rich.progress import TaskID
 from rich.text import Text
 
+from inceptionn.commands.codec_option import EngineCodec
 from inceptionn.commands.console import (
     Console,
     CsvFile,
@@ -25,7 +26,7 @@ from inceptionn.commands.console import (
     new_progress,
 )
 from inceptionn.commands.report import Report
-from inceptionn.hdl.codec.codecs import CODECS, PAPER
+from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.hdl.nic import check_engines
 from inceptionn.system.atomic_file import write
@@ -56,11 +57,6 @@ TARGETS_MHZ = {
     "planes_compressor": 210, "planes_decompressor": 210, "planes_nic": 180,
 }  # fmt: skip
 """The project's own targets; they set the colour in the table and the exit status of ``--check``."""
-
-
-CodecName = Annotated[
-    str, one_of(CODECS, "Of compressor, decompressor and nic: {}.", "--codec", metavar="CODEC")
-]
 
 
 def resolve(
@@ -255,7 +251,7 @@ def timing(
         list[int] | None,
         whole(0, 2**31 - 1, "Random seed of the placer, 1 by default; repeat it for more runs.", "--seed"),
     ] = None,
-    codec: CodecName = PAPER,
+    codec: EngineCodec = PAPER,
     lanes: Annotated[
         int, typer.Option("--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8 or 16.")
     ] = GROUP_LANES,

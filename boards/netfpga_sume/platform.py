@@ -6,8 +6,6 @@ port to the board (BSD-2-Clause). That file and this one lack UART, memories, FM
 flash. The buttons and the two resets are assumed to be active high. Not seen on hardware.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.build import Attrs, Clock, DiffPairs, Pins, PinsN, Resource, Subsignal

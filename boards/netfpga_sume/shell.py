@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shell for the NetFPGA-SUME reference NIC: between output port lookup and output queues."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal

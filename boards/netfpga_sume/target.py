@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Digilent NetFPGA-SUME with the reference NIC of the NetFPGA project: the VC709's die, one grade faster."""
 
-from __future__ import annotations
-
 from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from .shell import NetfpgaSumeShell
 

@@ -4,8 +4,6 @@
 Those of all boards are here, those of one board in its folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files

@@ -12,8 +12,6 @@ right-hand side becomes a net of the shell, and the shell takes what stood there
 is missing or comes twice is refused and left alone. If the path is a link, its target is patched.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

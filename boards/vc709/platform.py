@@ -9,8 +9,6 @@ PMBus and fan. ``cpu_reset`` is active high by the board files; one third-party 
 connector is not here: no table of its pins was available.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import Any

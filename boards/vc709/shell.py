@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shell for the connectivity reference NIC of the VC709 (UG962): between packet DMA and virtual FIFO."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import DomainRenamer, Module, ResetSignal

@@ -4,8 +4,6 @@
 The shell fits the Virtex-7 XT Connectivity Targeted Reference Design (UG962), version 2014.3.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command ``cluster bench``: the rate of tagged floats between two and among four hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`Cluster`: hosts, NICs and switch, as a context manager."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands ``cluster run`` and ``cluster clean``."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Self, TextIO
@@ -16,12 +14,13 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from inceptionn.commands.codec_option import NicBound, PaperMode
 from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
 from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
-from inceptionn.system.options import byte_of, whole
+from inceptionn.system.options import byte_of, usage_error, whole
 from inceptionn.wire import DEFAULT_CODEC
 
 from ..models.cache import build_root
@@ -49,10 +48,6 @@ Kinds = Annotated[
 ]
 VerilogFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated.")
-]
-Mode = Annotated[
-    str | None,
-    typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
 ]
 Codecs = Annotated[
     str | None,
@@ -136,44 +131,33 @@ def verilog_for(
     }
 
 
-@contextmanager
-def _option(name: str) -> Iterator[None]:
-    """Turn a ``ValueError`` in this context into a usage error of this option."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=name) from error
-
-
 def _check_numbers(hosts: int, limit: float | None) -> None:
-    with _option("--hosts"):
+    with usage_error("--hosts"):
         if not 1 <= hosts <= 64:
             raise ValueError(f"hosts must be 1..64, not {hosts!r}")
-    with _option("--timeout"):
+    with usage_error("--timeout"):
         if limit is not None and not 0 < limit <= _LONGEST:
             raise ValueError(f"time-out must be more than 0 seconds and at most {_LONGEST:g}, not {limit!r}")
 
 
 def _nics(
-    hosts: int, nic: str, codec: str | None, k: int, mode: str | None
+    hosts: int, nic: str, codec: str | None, mode: str | None
 ) -> tuple[Sequence[str], Sequence[str] | None]:
     """Return kind and codec of every host's NIC; the codecs are None if no option names them."""
-    with _option("--nic"):
+    with usage_error("--nic"):
         kinds = parse_kinds(nic, hosts)
-    with _option("--codec"):
+    with usage_error("--codec"):
         codecs = None if codec is None else parse_codecs(codec, hosts)
-    with _option("--mode"):
+    with usage_error("--mode"):
         used = [NIC_VARIANTS[word].spec for word in codecs or [DEFAULT_CODEC]]
         having_modes = [spec for spec in used if spec.modes]
         (having_modes or used)[0].mode_of(mode)
-    with _option("--bound"):
-        used[0].parameters(k)
     return kinds, codecs
 
 
 def _events(texts: Sequence[str] | None, kinds: Sequence[str]) -> list[Event]:
     """Return the register writes of ``--at``, by time."""
-    with _option("--at"):
+    with usage_error("--at"):
         events = sorted((Event(text, len(kinds)) for text in texts or []), key=lambda event: event.seconds)
         for event in events:
             if kinds[event.host] == "none":
@@ -192,8 +176,8 @@ def run(
     hosts: Annotated[int, typer.Option("--hosts", "-n", metavar="N", help="Hosts, 1 to 64.")] = 2,
     nic: Kinds = "rtl",
     verilog: VerilogFile = None,
-    k: Annotated[int, typer.Option("--bound", metavar="K", help="Error bound 2^-K of the NICs.")] = 10,
-    mode: Mode = None,
+    k: NicBound = 10,
+    mode: PaperMode = None,
     codec: Codecs = None,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
@@ -223,16 +207,16 @@ def run(
     The exit status is the program's.
     """
     _check_numbers(hosts, limit)
-    kinds, codecs = _nics(hosts, nic, codec, k, mode)
-    with _option("--tos"):
+    kinds, codecs = _nics(hosts, nic, codec, mode)
+    with usage_error("--tos"):
         written = None if tos is None else byte_of(tos)
-    with _option("switch"):
+    with usage_error("switch"):
         impairments = Impairments(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
             flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
     events = _events(at, kinds)
-    with _option("--congestion"):
+    with usage_error("--congestion"):
         check_congestion(congestion)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
@@ -245,7 +229,7 @@ def run(
     shown = errors.is_terminal if live is None else live
     with Status(errors) as step:
         path = verilog_for(kinds, codecs, verilog, step.say)
-        with _option("cluster"):
+        with usage_error("cluster"):
             cluster = Cluster(
                 hosts, kinds, verilog=path, codecs=codecs, impairments=impairments, mtu=mtu, vlan=vlan,
                 ecn=ecn, k=k, mode=mode, pcap=pcap, congestion=congestion, seed=seed, step=step.say,

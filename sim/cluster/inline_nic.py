@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An inline device as a host's NIC, with its MAC, RGMII, queues and transmission times."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 

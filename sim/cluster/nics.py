@@ -5,8 +5,6 @@ All are subclasses of `Nic`. They take and return batches of frames, and have th
 ``docs/registers.md``. A lock separates register accesses from frames, so any thread may access registers.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The user's program on a cluster: one process per host, or mpirun on the first host."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

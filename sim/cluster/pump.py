@@ -4,8 +4,6 @@
 The model is C++ and releases the GIL, so the NICs run in parallel on all processors.
 """
 
-from __future__ import annotations
-
 import select
 import struct
 import threading

@@ -5,8 +5,6 @@ A request is a line, ``host0 read 0x018`` or ``host0 write 0x018 0x7f7875``. The
 value, nothing after a write, or ``error`` and a text.
 """
 
-from __future__ import annotations
-
 import os
 import socketserver
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Counts of a cluster's frames, read from the NICs' registers, the kernels and the switch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

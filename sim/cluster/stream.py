@@ -6,8 +6,6 @@ and connects to the host ``TARGET`` if it is given, concurrently. It prints one 
 received, the times of the first and the last byte on the monotonic clock, and the processor time.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

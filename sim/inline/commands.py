@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn inline simulate``: two connected devices, in Verilog."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.system.options import one_of, whole
@@ -58,34 +57,10 @@ def simulate(
     )
     with new_progress(Console(stderr=True)) as bar:
         for name in codecs:
-            task = bar.add_task(f"{name}: preparing", total=None)
-
-            def step(text: str, name: str = name, task: Any = task) -> None:
-                bar.update(task, description=f"{name}: {text}")
-
-            def advance(count: int, task: Any = task) -> None:
-                bar.advance(task, count)
-
-            with Pair(name, step=step) as pair:
-                begin = time.process_time()
-                bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
-                pair.run(sent, progress=advance)
-                wrong = differences(sent, pair, configured(name)) + pair.counter_mismatches()
-                if wrong:
-                    raise InlineError(f"{name}: {len(wrong)} differences, the first: {wrong[0]}")
-                wire = sum(len(frame.data) for frame in pair.sides[0].wire)
-                given = sum(map(len, sent))
-                traffic.add_row(name, f"{len(sent):,}", f"{given:,}", f"{wire:,}", f"{given / wire:.2f}")
-                for scale in SCALES if gradients else ():
-                    bar.update(task, description=f"{name}: gradients", total=2 * gradients, completed=0)
-                    gains.append(gain(pair, scale, gradients, advance))
-                if wrong := pair.counter_mismatches():
-                    raise InlineError(f"{name}: after the gradients, {wrong[0]}")
-                facts["codecs"][name] = {
-                    "bytes": given, "wire": wire, "differences": 0, "seconds": time.process_time() - begin,
-                    "counters": [side.model.counters() for side in pair.sides],
-                }  # fmt: skip
-            bar.remove_task(task)
+            facts["codecs"][name], gained = _measured(name, sent, gradients, bar)
+            gains += gained
+            given, wire = facts["codecs"][name]["bytes"], facts["codecs"][name]["wire"]
+            traffic.add_row(name, f"{len(sent):,}", f"{given:,}", f"{wire:,}", f"{given / wire:.2f}")
     out.console.print(traffic)
     out.console.print("wire and hosts equal the golden model; the counters of both devices agree")
     if gains:
@@ -96,6 +71,40 @@ def simulate(
         raise InlineError(
             f"gain of {low[0].codec} at {low[0].scale:g} is {low[0].gain:.2f}, less than {LEAST_GAIN:g}"
         )
+
+
+def _measured(
+    name: str, sent: list[bytes], gradients: int, bar: Progress
+) -> tuple[dict[str, Any], list[Gain]]:
+    """Drive frames through two devices of a codec and check them; return facts and gains.
+
+    Raises `InlineError` at a difference.
+    """
+    task = bar.add_task(f"{name}: preparing", total=None)
+
+    def advance(count: int) -> None:
+        bar.advance(task, count)
+
+    gains = []
+    with Pair(name, step=lambda text: bar.update(task, description=f"{name}: {text}")) as pair:
+        begin = time.process_time()
+        bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
+        pair.run(sent, progress=advance)
+        if wrong := differences(sent, pair, configured(name)) + pair.counter_mismatches():
+            raise InlineError(f"{name}: {len(wrong)} differences, the first: {wrong[0]}")
+        wire = sum(len(frame.data) for frame in pair.sides[0].wire)
+        for scale in SCALES if gradients else ():
+            bar.update(task, description=f"{name}: gradients", total=2 * gradients, completed=0)
+            gains.append(gain(pair, scale, gradients, advance))
+        if wrong := pair.counter_mismatches():
+            raise InlineError(f"{name}: after the gradients, {wrong[0]}")
+        facts = {
+            "bytes": sum(map(len, sent)), "wire": wire, "differences": 0,
+            "seconds": time.process_time() - begin,
+            "counters": [side.model.counters() for side in pair.sides],
+        }  # fmt: skip
+    bar.remove_task(task)
+    return facts, gains
 
 
 def _gain_table(gains: list[Gain]) -> Table:

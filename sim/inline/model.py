@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A verilated inline device, driven through its media interfaces and its serial line."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from pathlib import Path

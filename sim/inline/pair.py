@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two connected inline devices: host, device, cable, device, host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from inceptionn.hdl.inline.registers import PORTS
@@ -101,9 +98,7 @@ class Pair:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def slice(self) -> bool:

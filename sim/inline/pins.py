@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The inline device as a module whose clocks and resets are ports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import ClockDomain, Module

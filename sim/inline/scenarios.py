@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks of two connected devices: equality with the golden model, and the gain."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 An unchanged circuit is built once, even if two processes need it at the same time.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

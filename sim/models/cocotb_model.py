@@ -5,8 +5,6 @@ cocotb's own build step makes every signal of a Verilator model public, which co
 optimisation. Here only the top's ports are public.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

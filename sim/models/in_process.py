@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Models in this process: shared libraries of a Verilog module and a harness of this package."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from inceptionn.wire import BURST_BYTES
@@ -64,9 +61,7 @@ class LoadedModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __del__(self) -> None:

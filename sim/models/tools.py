@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs that build models: their paths, and their messages when they fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

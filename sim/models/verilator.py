@@ -6,8 +6,6 @@ few files here keeps the tool list at Verilator and g++. Verilator's run-time so
 all models of a kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

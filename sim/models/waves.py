@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Formats of waveforms, and what the models need to write them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from functools import cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Payloads of every ratio that a codec can reach at a bound of 2^-10, from the highest to the lowest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ A NIC with several engines per direction, or more lanes, must reach the same rat
 its own wider streams. Its latency may be longer (`EXTRA_LATENCY`, `WIDE_LATENCY`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The golden model's blocks of a capture's tagged payloads, for each codec and bound."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

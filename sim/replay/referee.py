@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checksums verified by scapy, which shares no code with the engines or their golden model."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The registers of a NIC in a replay: its codec, its settings, and a check of its counters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction, parameters_word

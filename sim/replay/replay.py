@@ -5,8 +5,6 @@ Every frame on the wire and every frame that reaches the host is compared with t
 referees the checksums, and the NIC's own counters must agree with both.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,8 +14,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode, check_half, chosen
 from inceptionn.commands.console import Console, JsonFile, Output, new_progress
-from inceptionn.wire import CODECS, DEFAULT_CODEC, CodecParameters, codec_spec
+from inceptionn.system.options import one_of, usage_error
+from inceptionn.wire import CODECS, DEFAULT_CODEC
 
 from ..capture import PcapWriter, read_pcap
 from ..golden import EngineConfig, Result
@@ -69,19 +69,6 @@ def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: P
     return Replay(totals, [output.data for output in wire], results)
 
 
-def _settings(codec: str | None, k: int, mode: str | None) -> CodecParameters:
-    """Return the codec's numbers; raise a usage error for an unknown codec, bound or mode."""
-    option = "--codec"
-    try:
-        spec = codec_spec(DEFAULT_CODEC if codec is None else codec)
-        option = "--mode"
-        spec.mode_of(mode)
-        option = "--bound"
-        return spec.parameters(k, mode)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
-
-
 def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str, Any]:
     """Collect the results of a replay, for ``--json``."""
     return {
@@ -91,17 +78,6 @@ def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str,
     }
 
 
-def _check(codec: str | None, half: bool, waves: Path | None) -> None:
-    """Raise ``typer.BadParameter`` for options that do not go together, and for unknown waveforms."""
-    if half and codec != "planes":
-        raise typer.BadParameter("bf16 lanes need --codec planes", param_hint="--half")
-    if waves is not None:
-        try:
-            wave_format(waves, "verilator")
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--waves") from error
-
-
 def replay(
     pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
     verilog: Annotated[
@@ -109,20 +85,13 @@ def replay(
         typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated in build/replay."),
     ] = None,
     report: JsonFile = None,
-    k: Annotated[
-        int, typer.Option("--bound", metavar="K", help="The error bound is 2^-K; K is 1 to 14.")
-    ] = 10,
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="Mode of the paper's codec: bounded (default) or literal."),
-    ] = None,
+    k: NicBound = 10,
+    mode: PaperMode = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="CODEC", help=f"{', '.join(CODECS)}; default: --verilog's or {DEFAULT_CODEC}."),
+        one_of(CODECS, f"{{}}; default: --verilog's or {DEFAULT_CODEC}.", "--codec", metavar="CODEC"),
     ] = None,
-    half: Annotated[
-        bool, typer.Option("--half", help="With bf16 lanes, if --verilog is not given; needs --codec planes.")
-    ] = False,
+    half: HalfOption = False,
     waves: Annotated[
         Path | None,
         typer.Option(
@@ -143,8 +112,11 @@ def replay(
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
-    _settings(codec, k, mode)
-    _check(codec, half, waves)
+    chosen(codec, mode)
+    check_half(codec, half)
+    if waves is not None:
+        with usage_error("--waves"):
+            wave_format(waves, "verilator")
     output = Output(report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
@@ -160,7 +132,8 @@ def replay(
                 raise ReplayError(f"{path.name} has the codec {found.name}, not {codec}")
             if half and not found.half:
                 raise ReplayError(f"{path.name} has no bf16 lanes")
-            config = replace(found.config(), parameters=_settings(found.name, k, mode))
+            chosen(found.name, mode)
+            config = replace(found.config(), parameters=found.spec.parameters(k, mode))
             step("replaying")
             done = run(nic, frames, config, bar)
             figures = None

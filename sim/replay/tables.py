@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tables that ``inceptionn replay`` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The judgement of a replay: every frame against the golden model, then sums, errors and checksums."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

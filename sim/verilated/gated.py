@@ -9,8 +9,6 @@ no longer changes, so its cycles can be skipped without a difference (``tests/si
 two, beat for beat).
 """
 
-from __future__ import annotations
-
 import re
 
 CLOCKS = ("aclk_tx", "aclk_rx")

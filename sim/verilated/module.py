@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A verilated module of AXI4-Stream pipes, registers and plain inputs."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The verilated NIC: both engines and their registers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Input and output of a verilated module: packets, pauses, times, errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict

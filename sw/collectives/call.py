@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,16 @@ from .agreement import (
 from .error_feedback import ErrorFeedback
 from .ledger import ledger_of
 from .settings import ALGORITHMS, Op, Path, Settings, SumScale
-from .values.buffers import Buffers
+from .values.buffers import Buffers, Loaded
 from .values.fed import Fed
-from .values.lost_energy import watch
+from .values.lost_energy import Loss, watch
 from .values.stream_codec import StreamCodec
 from .values.wire_form import Tagged, WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 Feedback = tuple[ErrorFeedback, Hashable] | None
+AllLargest = Sequence[Sequence[int | None] | None]
+"""The largest exponents of each rank's sections."""
 B = TypeVar("B", bound=Buffers)
 
 
@@ -114,70 +116,120 @@ def run(
     scale at the end. (For a sum of one scale with a `Codec` in software, streams are scaled.) An error in it
     is raised at every rank. The residual of ``feedback`` changes only after the agreement.
     """
-    size, rank, start, sent = transport.size, transport.rank, perf_counter(), transport.bytes_sent
+    start, sent = perf_counter(), transport.bytes_sent
+    own: _Own[B] | None = None
     error: Exception | None = None
-    agreed: dict[str, Any] = {"collective": collective.name, **terms}
-    largest = None
-    scale: SumScale = None
     try:
-        settings.check(size, tuple(collective.algorithms))
-        _check_feedback(feedback)
-        if settings.sections is not None and not collective.summed:
-            raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
-        agreed |= settings.terms()
-        path, codec = choose_path(transport, settings.path, settings.codec)
-        buffers = buffers_of()
-        agreed |= buffers.terms()
-        direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
-        loaded = buffers.load(direct and collective.summed and size > 1, settings.makes_sums)
-        source, lanes = loaded.source, loaded.lanes
-        own = source[loaded.own]
-        lengths = settings.lengths(own.size)
-        if path == "off" or not collective.contributes:
-            feedback = None
-        values = own if feedback is None else feedback[0].fed(own, feedback[1])
-        scale = effective(settings.scale, path, codec)
-        if scale is not None and collective.contributes:
-            parts = zip(lengths, accumulate(lengths), strict=True)
-            largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
+        own = _prepared(transport, collective, settings, buffers_of, feedback)
+        terms |= own.terms
     except Exception as problem:  # the other ranks wait for the agreement
         error = problem
     ready = perf_counter()
-    all_largest = agree(transport, agreed, largest, error, are_exponents)
+    agreed = {"collective": collective.name, **terms}
+    all_largest = agree(transport, agreed, None if own is None else own.largest, error, are_exponents)
+    assert own is not None
     agreeing = perf_counter() - ready
     # A rank that fails from here on ends the wait of the others, also if its warnings are errors.
     with moving_data(transport):
-        scalings = _scalings(collective.summed, scale, all_largest, lengths)
-        loss, scaling = None, scalings[rank]
-        sums = collective.summed and path != "off"
-        if path != "off" and size > 1 and collective.contributes:
-            # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
-            quiet = is_relative(scale) and collective.summed and _most([largest]) != _most(all_largest)
-            loss = watch(transport)(
-                f"the {collective.name}", codec, values, scaling,
-                sums=sums, auto=is_relative(scale), feedback=feedback is not None, quiet=quiet,
-            )  # fmt: skip
-        exact = sums and isinstance(codec, Codec) and codec.sums_exactly
-        first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
-        coding = perf_counter()
-        if feedback is not None or first:
-            own, source = _quantised(values, lanes, loaded.own, codec, scaling, feedback)
-        coding = perf_counter() - coding
-        if sums:
-            codec, scalings = _summing(codec, path, scalings, np.uint16 in (source.dtype, lanes.dtype))
-        if any(scalings[rank].exponents) and collective.contributes:
-            scalings[rank].multiply(own, lanes[loaded.own])
-            source = lanes
-        halves = lanes.dtype != np.float32
-        form = wire_form(transport, path, codec, 1 / size if halves and settings.op is Op.MEAN else None)
-        move(Call(settings, form, source, lanes, scalings, exact), buffers)
-    buffers.store(lanes)
-    form.spent.codec += coding
+        scalings = _scalings(collective.summed, own.scale, all_largest, own.lengths)
+        scaling = scalings[transport.rank]
+        loss = _loss(transport, collective, own, scaling, all_largest)
+        call = _begun(transport, collective, settings, own, scalings)
+        move(call, own.buffers)
+    own.buffers.store(call.lanes)
     ledger_of(transport).add(
-        collective.name, path, lanes.size, transport.bytes_sent - sent,
-        None if scale is None else scaling.common, loss.dropped if loss else None,
-        perf_counter() - start, agreeing, form.spent,
+        collective.name, own.path, call.lanes.size, transport.bytes_sent - sent,
+        None if own.scale is None else scaling.common, loss.dropped if loss else None,
+        perf_counter() - start, agreeing, call.form.spent,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Own(Generic[B]):
+    """What a rank brings to the agreement.
+
+    ``values`` are its own ones, with those of ``feedback``, in sections of ``lengths``. ``largest`` has the
+    largest exponent of each section, where the scale follows it. ``terms`` must be equal at all ranks.
+    """
+
+    terms: dict[str, Any]
+    path: Path
+    codec: StreamCodec
+    buffers: B
+    loaded: Loaded
+    feedback: Feedback
+    values: Lanes | Fed
+    lengths: list[int]
+    scale: SumScale
+    largest: list[int | None] | None
+
+
+def _prepared(
+    transport: Transport, collective: Collective, settings: Settings, buffers_of: Callable[[], B],
+    feedback: Feedback,
+) -> _Own[B]:  # fmt: skip
+    """Check a rank's arguments, load its values, and find what the common scale must know of them."""
+    settings.check(transport.size, tuple(collective.algorithms))
+    _check_feedback(feedback)
+    if settings.sections is not None and not collective.summed:
+        raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
+    path, codec = choose_path(transport, settings.path, settings.codec)
+    buffers = buffers_of()
+    direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
+    loaded = buffers.load(direct and collective.summed and transport.size > 1, settings.makes_sums)
+    own = loaded.source[loaded.own]
+    lengths = settings.lengths(own.size)
+    if path == "off" or not collective.contributes:
+        feedback = None
+    values = own if feedback is None else feedback[0].fed(own, feedback[1])
+    scale = effective(settings.scale, path, codec)
+    largest = None
+    if scale is not None and collective.contributes:
+        parts = zip(lengths, accumulate(lengths), strict=True)
+        largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
+    terms = settings.terms() | buffers.terms()
+    return _Own(terms, path, codec, buffers, loaded, feedback, values, lengths, scale, largest)
+
+
+def _loss(
+    transport: Transport, collective: Collective, own: _Own[B], scaling: Scaling, all_largest: AllLargest
+) -> Loss | None:
+    """Watch what compression drops of a rank's values; return None where it compresses none."""
+    if own.path == "off" or transport.size == 1 or not collective.contributes:
+        return None
+    relative = is_relative(own.scale)
+    # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
+    quiet = relative and collective.summed and _most([own.largest]) != _most(all_largest)
+    return watch(transport)(
+        f"the {collective.name}", own.codec, own.values, scaling,
+        sums=collective.summed, auto=relative, feedback=own.feedback is not None, quiet=quiet,
+    )  # fmt: skip
+
+
+def _begun(
+    transport: Transport, collective: Collective, settings: Settings, own: _Own[B], scalings: list[Scaling]
+) -> Call:
+    """Quantise and scale a rank's values as agreed, and choose the form in which they travel."""
+    size, path, codec = transport.size, own.path, own.codec
+    source, lanes, place = own.loaded.source, own.loaded.lanes, own.loaded.own
+    values, scaling = source[place], scalings[transport.rank]
+    sums = collective.summed and path != "off"
+    exact = sums and isinstance(codec, Codec) and codec.sums_exactly
+    first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
+    coding = perf_counter()
+    if own.feedback is not None or first:
+        values, source = _quantised(own.values, lanes, place, codec, scaling, own.feedback)
+    coding = perf_counter() - coding
+    if sums:
+        codec, scalings = _summing(codec, path, scalings, np.uint16 in (source.dtype, lanes.dtype))
+        scaling = scalings[transport.rank]
+    if any(scaling.exponents) and collective.contributes:
+        scaling.multiply(values, lanes[place])
+        source = lanes
+    halves = lanes.dtype != np.float32
+    form = wire_form(transport, path, codec, 1 / size if halves and settings.op is Op.MEAN else None)
+    form.spent.codec += coding
+    return Call(settings, form, source, lanes, scalings, exact)
 
 
 def _check_feedback(feedback: Any) -> None:
@@ -192,7 +244,7 @@ def _check_feedback(feedback: Any) -> None:
 
 
 def _scalings(
-    summed: bool, scale: SumScale, all_largest: Sequence[list[int | None] | None], lengths: Sequence[int]
+    summed: bool, scale: SumScale, all_largest: AllLargest, lengths: Sequence[int]
 ) -> list[Scaling]:
     """Return the scaling of each rank's lanes: a common one for a sum, else its own."""
     if summed:
@@ -201,7 +253,7 @@ def _scalings(
     return [common_scaling(scale, [each], [1], 1) for each in all_largest]
 
 
-def _most(largest: Sequence[Sequence[int | None] | None]) -> int | None:
+def _most(largest: AllLargest) -> int | None:
     """Return the largest exponent of some ranks."""
     return max((e for each in largest for e in each or () if e is not None), default=None)
 

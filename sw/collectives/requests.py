@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
 from inspect import signature
 from typing import Any, NamedTuple, ParamSpec
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ..transport import Transport
 from ..transport.mpi import transport_of
+from .settings import Settings, check_names
 
 P = ParamSpec("P")
 
@@ -180,9 +182,11 @@ def plan(comm: Any, timeout: float | None, collective: Callable[..., None], *arg
 
 def blocking(planned: Callable[P, Plan]) -> Callable[P, None]:
     """Make the blocking call of a function that plans a collective."""
+    known = _names(planned)
 
     @wraps(planned)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        check_names(planned.__name__, kwargs, known)
         planned(*args, **kwargs).run()
 
     _say_that_it_returns(call, "None")
@@ -192,15 +196,22 @@ def blocking(planned: Callable[P, Plan]) -> Callable[P, None]:
 def nonblocking(call: Callable[P, None]) -> Callable[P, CollectiveRequest]:
     """Make the non-blocking twin of a `blocking` call: the same arguments, and an "i" before its name."""
     planned: Callable[P, Plan] = call.__wrapped__  # type: ignore[attr-defined]
+    known, name = _names(planned), f"i{planned.__name__}"
 
     @wraps(planned)
     def begin(*args: P.args, **kwargs: P.kwargs) -> CollectiveRequest:
+        check_names(name, kwargs, known)
         return planned(*args, **kwargs).start()
 
-    begin.__name__ = begin.__qualname__ = f"i{planned.__name__}"
+    begin.__name__ = begin.__qualname__ = name
     begin.__doc__ = f"Begin `{planned.__name__}` with the same arguments, and return a `CollectiveRequest`."
     _say_that_it_returns(begin, "CollectiveRequest")
     return begin
+
+
+def _names(planned: Callable[P, Plan]) -> set[str]:
+    """Return the names of arguments: a function's own, and those of `Settings`."""
+    return {*signature(planned).parameters, *(each.name for each in fields(Settings))}
 
 
 def _say_that_it_returns(function: Any, kind: str) -> None:

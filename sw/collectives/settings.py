@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import index
@@ -47,15 +47,33 @@ _CHOICES = {
 }
 
 
-class Keywords(TypedDict, total=False):
-    """The settings that every collective takes, as `allreduce_comp` describes them."""
-
-    codec: StreamCodec | None
+class _WayKeywords(TypedDict, total=False):
     path: Path
     scale: SumScale
+    sub_block: int
+
+
+class _ArrayKeywords(TypedDict, total=False):
+    codec: StreamCodec | None
     sections: Sequence[int] | None
     dtype: Dtype | None
-    sub_block: int
+
+
+class GradientKeywords(_WayKeywords, total=False):
+    """The settings of an all-reduce other than its codec and those of one array."""
+
+    algorithm: Algorithm
+    legs: Legs | None
+    group_size: int | None
+    upper: Upper
+
+
+class SumKeywords(GradientKeywords, _ArrayKeywords, total=False):
+    """The settings of an all-reduce."""
+
+
+class Keywords(_WayKeywords, _ArrayKeywords, total=False):
+    """The settings that every collective takes, as `allreduce_comp` describes them."""
 
 
 class BlockKeywords(Keywords, total=False):
@@ -63,15 +81,6 @@ class BlockKeywords(Keywords, total=False):
 
     algorithm: RingAlgorithm
     group_size: int | None
-
-
-class SumKeywords(Keywords, total=False):
-    """The settings of an all-reduce."""
-
-    algorithm: Algorithm
-    legs: Legs | None
-    group_size: int | None
-    upper: Upper
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,13 @@ class Settings:
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
+
+
+def check_names(function: str, given: Iterable[str], known: Container[str]) -> None:
+    """Raise the ``TypeError`` of a call of ``function`` with a keyword argument that is not known."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def is_integer(value: Any) -> bool:

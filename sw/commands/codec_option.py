@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The options ``--codec`` and ``--mode``: the same two words in every command."""
+"""The options ``--codec``, ``--mode``, ``--bound`` and ``--half``: the same words in every command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..wire import BOUNDED, CODECS, MODES, PLANES, Variant, codec_spec
+from ..system.options import one_of, usage_error, whole
+from ..wire import BOUNDED, CODECS, DEFAULT_MODE, MAX_K, MIN_K, MODES, PLANES, Variant, codec_spec
 
 CodecOption = Annotated[str | None, typer.Option("--codec", metavar="CODEC", help=f"{' or '.join(CODECS)}.")]
 ModeOption = Annotated[
@@ -16,6 +17,23 @@ ModeOption = Annotated[
         "--mode", metavar="MODE", help="Of the paper's codec: bounded, or literal for its Algorithm 2."
     ),
 ]
+
+# Those of hardware.
+EngineCodec = Annotated[str, one_of(CODECS, "Codec of the engines: {}.", "--codec", metavar="CODEC")]
+HalfOption = Annotated[
+    bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
+]
+PaperMode = Annotated[
+    str | None,
+    one_of(MODES, f"Mode of the paper's codec: {{}}; default: {DEFAULT_MODE}.", "--mode", metavar="MODE"),
+]
+NicBound = Annotated[int, whole(MIN_K, MAX_K, "Error bound 2^-K of the NICs.", "--bound", metavar="K")]
+
+
+def check_half(codec: str | None, half: bool) -> None:
+    """Raise a usage error for bf16 lanes without the codec planes."""
+    if half and codec != PLANES.codec:
+        raise typer.BadParameter(f"needs --codec {PLANES.codec}, not {codec}", param_hint="--half")
 
 
 def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> Variant:
@@ -30,15 +48,12 @@ def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> V
     elif codec in MODES and mode is None:
         _say_that_it_is_now(f"--codec {codec}", f"--mode {codec}")
         codec, mode = None, codec
-    option = "--codec"
-    try:
-        spec = codec_spec((default if mode is None else BOUNDED).codec if codec is None else codec)
-        option = "--mode"
-        if codec is None and mode is None:
-            return default
+    if codec is None and mode is None:
+        return default
+    with usage_error("--codec"):
+        spec = codec_spec(BOUNDED.codec if codec is None else codec)
+    with usage_error("--mode"):
         return Variant(spec.name, spec.mode_of(mode))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _say_that_it_is_now(old: str, new: str) -> None:

@@ -12,10 +12,10 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import rich.console
 import rich.table
@@ -37,6 +37,7 @@ from rich.text import Text
 from ..system import atomic_file
 
 Cell = str | Text
+T = TypeVar("T")
 
 FILE_WIDTH = 120
 """Columns of the output where it is not a terminal and the environment variable COLUMNS is not set."""
@@ -174,6 +175,16 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
     columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
     live = console.is_terminal
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not live)
+
+
+def tracked(console: rich.console.Console, jobs: Collection[T], text: Callable[[T], str]) -> Iterator[T]:
+    """Yield each of the jobs, and show meanwhile its ``text`` and how many are done."""
+    with new_progress(console) as progress:
+        task = progress.add_task("", total=len(jobs))
+        for job in jobs:
+            progress.update(task, description=text(job))
+            yield job
+            progress.advance(task)
 
 
 class Output:

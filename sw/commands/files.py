@@ -24,7 +24,7 @@ from ..collectives.values.lost_energy import loss_of
 from ..collectives.values.stream_codec import StreamCodec
 from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
-from ..system.options import one_of, regular
+from ..system.options import one_of, regular, usage_error
 from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
 from .codec_option import CodecOption, ModeOption, chosen
 from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
@@ -42,11 +42,9 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file
 
 def _codec(k: int, codec: str | None, mode: str | None) -> Codec:
     variant = chosen(codec, mode)
-    try:
+    with usage_error("--bound"):
         wire.planes_parameters(k)
         return Codec(2.0**-k, *variant)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--bound") from None
 
 
 def _exponent(scale: str, values: Any, codec: Codec, dtype: str | None = None) -> int:

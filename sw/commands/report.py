@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from ..netns import bits_per_second
+from ..system.options import regular
 from ..system.options import whole as whole
 from .console import Output, Table
 from .environment import conditions, environment
@@ -19,6 +20,14 @@ from .environment import conditions, environment
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
 FirstSeed = Annotated[int, whole(0, 2**31, "Of the first training; each further one has the next.")]
+
+NpyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", metavar="NPY", exists=True, callback=regular,
+        help="Measure with these values instead, of float32 or of 16 bits.",
+    ),
+]  # fmt: skip
 
 
 def quick(**defaults: Any) -> Any:

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ..system.signals import unwind_on_signals
@@ -176,9 +175,7 @@ class Namespaces:
     def _join(self) -> None:
         """Join the hosts, in a subclass."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from .text import nearest
+
+
+@contextmanager
+def usage_error(option: str | None = None) -> Iterator[None]:
+    """Turn a ``ValueError`` in this context into a usage error, of this option if one is named."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as Result
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary, finalize, ref
 
 import torch
@@ -21,7 +21,7 @@ from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
 from ..collectives.ledger import Ledger, Statistics, counted
 from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
-from ..collectives.settings import Algorithm, Path, Settings, SumScale
+from ..collectives.settings import Algorithm, GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..layers.checks import integer
 from .host_copy import HostCopy, future_of
@@ -64,10 +64,6 @@ class CompressState:
         gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
         ``Codec(2**-10, "planes")``.
         Assign `codec` to change it between two steps, the same at all ranks.
-    path, scale, algorithm, group_size
-        As `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
-        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own. Of a bucket
-        with more than 4,096 parameters, small neighbours share one.
     error_feedback
         Add each step's compression error to the next gradient. A number sets the decay factor; 0 is False.
         The residuals take as much host memory as the gradients. None: in `compress_hook` with planes, whose
@@ -83,6 +79,11 @@ class CompressState:
     log_every, tensorboard
         Rank 0 logs a line every ``log_every`` steps and one at the end (INFO, logger ``inceptionn.torch``).
         It writes scalars into a folder for TensorBoard, or with an object that has ``add_scalar``.
+    settings
+        ``path``, ``scale``, ``algorithm``, ``group_size``, ``legs``, ``upper`` and ``sub_block`` of
+        `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
+        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own. Of a bucket
+        with more than 4,096 parameters, small neighbours share one.
 
     `statistics` tells what compression does; ``print(state)`` shows it. Attributes: ``step``, which DDP's
     last bucket advances (with FSDP: call `advance`); ``compressed`` and ``raw``, calls so far.
@@ -103,10 +104,6 @@ class CompressState:
         process_group: dist.ProcessGroup | None = None,
         *,
         codec: StreamCodec | Schedule | None = None,
-        path: Path = "auto",
-        scale: SumScale = "auto",
-        algorithm: Algorithm = "ring",
-        group_size: int | None = None,
         error_feedback: bool | float | None = None,
         warm_up: int = 0,
         smallest: int = SMALLEST,
@@ -114,12 +111,13 @@ class CompressState:
         module: torch.nn.Module | None = None,
         log_every: int = 0,
         tensorboard: ScalarWriter | str | PathLike[str] | None = None,
+        **settings: Unpack[GradientKeywords],
     ) -> None:
         self.process_group = process_group
         self.codec = codec
-        self.by_tensor = scale == "tensor"
-        settings = Settings(path=path, scale=scale, algorithm=algorithm, group_size=group_size)
-        self._settings = replace(settings, sections=() if self.by_tensor else None)
+        check_names(type(self).__name__, settings, GradientKeywords.__annotations__)
+        self.by_tensor = settings.get("scale") == "tensor"
+        self._settings = Settings(**settings, sections=() if self.by_tensor else None)
         self._settings.check(ranks_of(process_group), ALGORITHMS)
         self.warm_up = _at_least_0("warm_up", warm_up)
         self.smallest = _at_least_0("smallest", smallest)

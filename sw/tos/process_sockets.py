@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from ..system.address import parse_address
-from ..system.options import byte_of
+from ..system.options import byte_of, usage_error
 from ..wire import DEFAULT_BF16_TOS, DEFAULT_TOS
 from .mark import TosError, tag, tos_of, untag
 
@@ -110,10 +110,8 @@ def connections_to(pid: int, peer: tuple[str, int]) -> list[tuple[int, socket.so
 
 
 def _change(pid: int, peer: str, change: Callable[[socket.socket], None]) -> None:
-    try:
+    with usage_error():
         where = parse_address(peer)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     try:
         found = connections_to(pid, where)
     except socket.gaierror as error:
@@ -153,10 +151,8 @@ def tag_command(
 
     The connection must carry only fp32 values, or with 0x2c only bf16: any other data would be corrupted.
     """
-    try:
+    with usage_error("--tos"):
         mark = byte_of(tos)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--tos") from error
     if mark % 4 or not mark:  # the two low bits are ECN's
         raise typer.BadParameter(f"must be a multiple of 4 from 4 to 252, not {tos}", param_hint="--tos")
     _change(pid, peer, lambda sock: tag(sock, mark))

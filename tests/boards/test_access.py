@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs`` over a BAR: a file in its place, with the registers' reset values and some counts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -99,7 +97,7 @@ def test_get_set_bound(bar: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["set", "TOS", "0x100000000"], 2, "register TOS takes 32 bits, not 4294967296"),
         (["set", "TOS", "low"], 2, "value must be a number such as 10 or 0xa, not 'low'"),
         (["bound", "15"], 2, "k in 1..14, not k = 15"),
-        (["bound", "8", "--mode", "loose"], 2, "mode must be one of"),
+        (["bound", "8", "--mode", "loose"], 2, "'--mode': must be one of literal, bounded, not 'loose'"),
         (["counters", "--watch", "0"], 2, "seconds must be above 0"),
         (["counters", "--watch", "1", "--times", "0"], 2, "must be 1..1000000000, not 0"),
     ],

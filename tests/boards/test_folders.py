@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every board's folder under open tools: lint, parsers, FuseSoC, Tcl, and what the metadata say."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

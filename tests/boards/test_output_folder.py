@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Folders that are written as a whole: the working directory and mount points are folders like any other."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The boards' pins: platform, table and constraints files say the same, each written by itself."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The report: what it measures, what it draws, and how it tells that something got worse."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -173,20 +171,3 @@ def test_plot_is_the_same_twice(measured: dict[str, Figures], tmp_path: Path) ->
     assert text == (tmp_path / "b.svg").read_text()
     for word in (*FIGURES, "no route of their own", "XC7VX690T-2"):
         assert word in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--board", "kc705"], "'--board': must be one of vc709, netfpga-sume, not 'kc705'"),
-        (["rocket"], "COMPONENTS: component must be one of nic, "),
-        (["rocket"], "not 'rocket'"),
-        (["--plot", "x.gif"], "--plot must end in .png, .svg, .pdf, not 'x.gif'"),
-        (["--threshold", "-1"], "--threshold: percentage must be 0 to 1000, not -1.0"),
-    ],
-)
-def test_usage_errors(
-    arguments: list[str], message: str, measured: dict[str, Figures], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["report", *arguments]) == 2
-    assert message in capsys.readouterr().err

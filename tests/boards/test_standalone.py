@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compressor and decompressor alone: what a folder says of their ports, and the example's bench on Icarus."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

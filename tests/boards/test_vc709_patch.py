@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The patch procedure, on a miniature top file of our own with the reference design's net names."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

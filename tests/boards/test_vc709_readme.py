@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The VC709's README names the engines' area and clock, and what to do if they miss the streams' clock."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from pathlib import Path

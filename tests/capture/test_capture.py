@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The recorded capture holds what its manifest promises, with scapy as the referee."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

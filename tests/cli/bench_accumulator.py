@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An accumulator and its cocotb bench: the smallest check of the benches' runner."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

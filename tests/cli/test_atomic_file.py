@@ -1,35 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are written completely or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
-import resource
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from full_disk import largest_file
 
 from inceptionn.system import atomic_file
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """The kernel refuses to write past ``size`` bytes of any file, as it does on a full disk."""
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 def test_a_new_file_has_the_mode_of_the_mask_and_nothing_stays_beside_it(tmp_path: Path) -> None:

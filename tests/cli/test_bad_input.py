@@ -4,8 +4,6 @@
 The commands and their parameters are those of the parser, so a new one is tried without a change here.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

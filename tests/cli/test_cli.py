@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line: help, version, errors in one line, exit status."""
 
-from __future__ import annotations
-
-import os
 import signal
 import struct
 import subprocess
@@ -12,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn import cli
 from inceptionn.hdl.control.registers import REGISTERS
@@ -51,69 +49,6 @@ def test_help_shows_the_type_of_one_value(capsys: pytest.CaptureFixture[str]) ->
 def test_no_arguments_print_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     assert "Usage: inceptionn" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["transmogrify"], "No such command 'transmogrify'"),
-        (["inspct"], "No such command 'inspct' (did you mean 'inspect'?)"),
-        (["cluster", "run", "--codec", "plane", "--", "true"], "not 'plane' (did you mean 'planes'?)"),
-        (["bench", "codec", "--dtype", "bf16"], "not 'bf16' (did you mean 'bfloat16'?)"),
-        (["--frobnicate"], "No such option: --frobnicate"),
-        (["generate"], "Missing option '--board'"),
-        (["generate", "--board", "x", "--out", "y"], "of corundum, generic, netfpga-sume, vc709, not 'x'"),
-        (["simulate"], "name a module; --list prints them"),
-        (["simulate", "nothing"], "module must be one of "),
-        (["simulate", "tag_decodr"], "not 'tag_decodr' (did you mean 'tag_decoder'?)"),
-        (["generate", "--board", "vc790", "--out", "x"], "not 'vc790' (did you mean 'vc709'?)"),
-        (
-            ["generate", "--board", "vc709", "--codec", "planess", "--out", "x"],
-            "not 'planess' (did you mean 'planes'?)",
-        ),
-        (
-            ["generate", "--board", "ecpix5", "--out", "x"],
-            "not 'ecpix5' (the inline device: inceptionn inline build --board ecpix5-85f)",
-        ),
-        (["simulate", "registers", "--simulator", "vcs"], "'vcs'"),
-        (["simulate", "registers", "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
-        (["replay", str(CAPTURE), "--bound", "15"], "k in 1..14, not k = 15"),
-        (["replay", str(CAPTURE), "--mode", "loose"], "mode must be one of literal, bounded, not 'loose'"),
-        (["replay", str(CAPTURE), "--waves", "waves.txt"], "wave file must end in .vcd or .fst, not '.txt'"),
-        (["replay", str(CAPTURE), "--json", "."], "--json"),
-        (["timing", "--seed", "one"], "--seed"),
-        (["timing", "nowhere:Nothing"], "no component 'nowhere:Nothing'"),
-        (["timing", "no_such_top"], "component must be one of compressor, decompressor, nic"),
-    ],
-)
-def test_usage_errors_are_one_line_and_status_2(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("inceptionn: ")
-    assert captured.err.count("\n") == 1
-    assert text in captured.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["replay", "nothing.pcap"], "no such capture: 'nothing.pcap'"),
-        (["replay", str(CAPTURE), "--json", "/dev/null/a/out.json"], "Not a directory: '/dev/null/a'"),
-        (["replay", str(CAPTURE), "--waves", "/dev/null/a/w.vcd"], "Not a directory: '/dev/null/a'"),
-        (["generate", "--board", "generic", "--out", "/dev/null/out"], "Not a directory: '/dev/null/out'"),
-    ],
-)
-def test_files_that_cannot_be_used_are_one_line_and_status_2(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.err.startswith("inceptionn: ")
-    assert captured.err.count("\n") == 1
-    assert text in captured.err
 
 
 def test_traceback_on_request() -> None:
@@ -174,11 +109,8 @@ def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path:
 )
 def test_the_shell_completes_commands_and_options(words: str, place: int, found: str) -> None:
     asked = {"_INCEPTIONN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
-    done = subprocess.run(
-        [sys.executable, "-c", "from inceptionn.cli import main; main()"],
-        capture_output=True, text=True, check=False, env=os.environ | asked,
-    )  # fmt: skip
-    assert done.stdout.split() == [found], done.stderr
+    said = said_by(sys.executable, "-c", "from inceptionn.cli import main; main()", **asked)
+    assert said.split() == [found]
 
 
 @pytest.fixture

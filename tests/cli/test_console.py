@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the commands print with: brackets stay, headings stay whole, ``--json`` means one thing."""
 
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -145,17 +143,6 @@ def test_json_goes_to_a_file_or_alone_to_standard_output(
     out, err = capsys.readouterr()
     assert json.loads(path.read_text() if as_file else out)[0]["name"] == "system"
     assert "ToS mark" in (out if as_file else err)
-
-
-def test_json_that_cannot_be_written_is_one_line_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor", "--json", "/dev/null/a/facts.json"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err) == ("", "inceptionn: Not a directory: '/dev/null/a'\n")
-
-
-def test_two_outputs_cannot_both_be_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "codec", "--json", "-", "--csv", "-"]) == 2
-    assert capsys.readouterr().err == "inceptionn: Invalid value: only one output can be -, standard output\n"
 
 
 def test_nothing_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

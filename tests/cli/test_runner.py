@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The runner of cocotb benches, on an accumulator: passes, fails, waves, cache, both simulators."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`inceptionn simulate`: every bench has its component; a run leaves a table and a waveform."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -16,13 +14,6 @@ import pytest
 from inceptionn import cli
 from inceptionn.netns import registry
 from inceptionn.sim import simulate
-
-
-@pytest.mark.parametrize("name", ["nothing", "dispatch_queue"])
-def test_unknown_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is not in the catalogue, and one that has no bench of its own."""
-    assert cli.main(["simulate", name]) == 2
-    assert "module must be one of alignment_unit, " in capsys.readouterr().err
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

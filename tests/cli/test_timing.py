@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The timing report: what it counts, what it may move into RAMs, and one small component for real."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -247,16 +245,6 @@ def test_the_router_takes_a_global_reset(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert route(synthesize(Chain(), tmp_path), 1).cells["DCCA"] == 1  # the clock's
     monkeypatch.setattr(ecp5_netlist, "LEAST_BUFFERED", 128)
     assert route(synthesize(Chain(), tmp_path), 1).cells["DCCA"] == 2
-
-
-def test_unknown_component_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["timing", "rocket"]) == 2
-    assert "component must be one of compressor, decompressor, nic, a part" in capsys.readouterr().err
-
-
-def test_unknown_placer_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["timing", "nic", "--placer", "sa"]) == 2
-    assert "must be one of heap, static, not 'sa'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shared parts of the cluster's tests: programs on hosts, values, and checks of received values."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

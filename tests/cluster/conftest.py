@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clusters for tests."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

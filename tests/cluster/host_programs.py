@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests run on the hosts of a cluster: ``host_programs.py NAME ARGUMENT...``; answers in JSON."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

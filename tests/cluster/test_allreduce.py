@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A ring all-reduce of 4 MB over four hosts whose NICs are the RTL, predicted bit for bit."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """NICs with bf16 lanes: connections of both types at the same time, faults, networks of unlike NICs."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

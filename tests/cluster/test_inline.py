@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Inline devices as NICs of the cluster: the golden model's frames, and TCP through two of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

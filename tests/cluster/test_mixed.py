@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Networks whose NICs differ in codec or bound: no wrong value, and the host library uses software."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

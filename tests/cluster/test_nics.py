@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The three kinds of NIC: the golden one and the RTL do the same, frames and every register."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Segments of a tagged connection that begin or end inside a float arrive exactly."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

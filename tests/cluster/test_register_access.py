@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs --cluster``: the registers of a running cluster's NICs, from another program."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

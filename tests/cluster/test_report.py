@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tables and figures that are made of registers, by hand."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -4,8 +4,6 @@
 ``SOAK_CODEC``: of the NICs, by default paper and planes-half, which has traffic of both types of lanes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A network is trained on four hosts, over MPI and the NICs, as well as without them, on fewer bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a Codec takes and refuses, where it writes, and what it costs."""
 
-from __future__ import annotations
-
 import array
 import math
 import pickle
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +12,7 @@ from typing import get_overloads
 
 import numpy as np
 import pytest
+from programs import said_by
 
 from inceptionn import Codec, wire
 from inceptionn.codec import codec, scale_exponent
@@ -465,11 +463,8 @@ def test_memory(threads: int) -> None:
     if codec.available_paths()[0] == "numpy":
         pytest.skip("no native codec")
     count = 1 << 24
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY.format(threads=threads, count=count)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    said = said_by(sys.executable, "-c", MEMORY.format(threads=threads, count=count))
+    rows = [tuple(map(int, line.split())) for line in said.splitlines()]
     assert len(rows) == 3
     for size, grown in rows:
         assert grown <= 1.1 * size + 0.05 * 4 * count, rows
@@ -499,8 +494,7 @@ print(bytes(codec.compress(x)).hex())
 
 def test_without_the_extension() -> None:
     """The NumPy path, and one warning, when a codec is made."""
-    done = subprocess.run([sys.executable, "-c", FALLBACK], capture_output=True, text=True, check=True)
-    said, stream = done.stdout.splitlines()
+    said, stream = said_by(sys.executable, "-c", FALLBACK).splitlines()
     assert said.startswith("['numpy'] ['RuntimeWarning'] inceptionn was installed without its C extension")
     assert bytes.fromhex(stream) == CODEC.compress(np.linspace(-2, 2, 5000, dtype=np.float32))
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn encode``, ``decode`` and ``inspect``."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bfloat16 and float16 in every method of the codec, on every path, against its float32 methods."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Installing on a machine without a compiler: everything but the extension, which NumPy stands in for."""
 
-from __future__ import annotations
-
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from programs import said_by
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,20 +31,8 @@ def test_no_compiler(tmp_path: Path) -> None:
     for folder in ("sw", "hdl", "sim", "boards", "constraints"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    environment = os.environ | {"CC": str(shutil.which("false"))}
-    done = subprocess.run(
-        [*command, "--target", str(target), str(source)],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    said_by(*command, "--target", target, source, CC=str(shutil.which("false")))
     assert not list(target.rglob("*.so"))
     # Without the site module the editable install of this checkout is not seen.
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", CHECK, str(target), sysconfig.get_path("purelib")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "['numpy'] 1 226\n"
+    said = said_by(sys.executable, "-S", "-c", CHECK, target, sysconfig.get_path("purelib"), cwd="/")
+    assert said == "['numpy'] 1 226\n"

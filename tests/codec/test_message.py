@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Messages: by the published layout, every kind, every way to be malformed."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any

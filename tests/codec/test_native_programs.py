@@ -4,8 +4,6 @@
 ``make test-exhaustive`` sets EXHAUSTIVE: all 2^32 values for every bound, and a longer fuzz.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -14,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn import wire
 from inceptionn.codec import codec
@@ -56,12 +55,6 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return run
 
 
-def output(*command: object) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
 @pytest.mark.parametrize("kernel", NATIVE)
 def test_error_bound(kernel: str, mode: str, build: Callable[..., Path]) -> None:
@@ -69,7 +62,7 @@ def test_error_bound(kernel: str, mode: str, build: Callable[..., Path]) -> None
     program = build("native_bound", "-O3")
     for k in range(wire.MIN_K, wire.MAX_K + 1):
         all_of_them = EXHAUSTIVE and (k == wire.DEFAULT_K or kernel == NATIVE[0])
-        text = output(program, kernel, mode, k, 1 if all_of_them else 509)
+        text = said_by(program, kernel, mode, k, 1 if all_of_them else 509)
         found = re.fullmatch(r"(\d+) values, largest error (\d\.\d+) of the bound\n", text)
         assert found, text
         # What is dropped comes close to the bound.
@@ -96,7 +89,7 @@ def test_the_check_of_the_bound_can_fail(
     program = tmp_path / "broken"
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
     files = [HERE / "native_bound.c", *(folder / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
-    output(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
+    said_by(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
     command = [program, "scalar", mode, "10", "509"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -109,7 +102,7 @@ def test_bytes_are_packed_in_registers(file: str) -> None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or "avx2" not in NATIVE:
         pytest.skip("no C compiler for x86")
-    text = output(compiler, "-std=gnu11", "-O3", "-S", "-o", "-", NATIVE_FOLDER / file)
+    text = said_by(compiler, "-std=gnu11", "-O3", "-S", "-o", "-", NATIVE_FOLDER / file)
     found = re.findall(r"vp(expand|compress)b\t(.*)", text)
     assert {name for name, _ in found} == {"expand", "compress"}
     assert not [operands for _, operands in found if "(" in operands]
@@ -137,8 +130,8 @@ def test_slow_kernels_are_not_chosen(tmp_path: Path) -> None:
     program = tmp_path / "choice"
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
     files = [HERE / "native_choice.c", *(folder / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
-    output(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
-    chosen = dict(line.rsplit(" ", 1) for line in output(program).splitlines())
+    said_by(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
+    chosen = dict(line.rsplit(" ", 1) for line in said_by(program).splitlines())
     assert [chosen[f"{mode} decompress"] for mode in ("bounded", "planes")] == ["avx2", "avx2"]
     assert [chosen[f"{mode} compress"][:6] for mode in ("bounded", "planes")] == ["avx512", "avx512"]
 
@@ -149,7 +142,7 @@ def test_slow_kernels_are_not_chosen(tmp_path: Path) -> None:
 def test_hostile_streams(seed: int, build: Callable[..., Path]) -> None:
     """No access outside of exactly fitting buffers; all kernels agree on every verdict; each one occurs."""
     program = build("native_fuzz", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    lines = output(program, seed, 10_000 if EXHAUSTIVE else 1000).splitlines()
+    lines = said_by(program, seed, 10_000 if EXHAUSTIVE else 1000).splitlines()
     assert {line.split()[1] for line in lines if line.startswith("kernel")} == set(NATIVE)
     counts = {int(line.split()[1]): int(line.split()[2]) for line in lines if line.startswith("verdict")}
     listed = (NATIVE_FOLDER / "types.h").read_text().split("} status;")[0].rsplit("typedef enum {", 1)[1]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every path gives what the golden model and the conformance vectors give, bit for bit."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Exact sums: every path makes the golden model's streams, of any values and from any streams."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

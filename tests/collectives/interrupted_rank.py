@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The program of `test_requests`: rank 0 waits for a collective that rank 1 joins too late."""
 
-from __future__ import annotations
-
 import sys
 import time
 

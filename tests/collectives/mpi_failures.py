@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program of `test_mpi` under mpirun: rank 1 ends between two collectives, as the argument says."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program of `test_mpi` under mpirun; the argument names the function. Rank 0 prints "done" at its end."""
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings

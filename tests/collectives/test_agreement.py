@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that do not agree, that cannot take part, or that are lost in the middle."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -23,7 +21,6 @@ from inceptionn.collectives import (
 )
 from inceptionn.transport import PeerLost, Transport, TransportError
 
-Group = Callable[..., list[Any]]
 X = np.ones(100, np.float32)
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How much of its first block a rank sends before it receives, over real sockets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
@@ -17,7 +16,6 @@ from inceptionn.collectives.algorithms.ring import all_reduce_steps, ring
 from inceptionn.collectives.values.wire_form import Compressed, Incoming, _spare
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 SUB = 2048
 CODECS = [Codec(2**-10, "planes", threads=1), Codec(2**-10, threads=1)]
 
@@ -35,11 +33,7 @@ def results(tcp: Group, x: np.ndarray, **settings: Any) -> list[bytes]:
         allreduce_comp(t, x[t.rank], y, MEAN, scale=None, sub_block=SUB, timeout=20, **settings)
         return y.tobytes()
 
-    found = tcp(len(x), run)
-    for result in found:
-        if isinstance(result, Exception):
-            raise result
-    return found
+    return returned(tcp(len(x), run))
 
 
 @pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")  # zeros are meant

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The all-reduce: values, error bounds and bits, over every algorithm, path and number of ranks."""
 
-from __future__ import annotations
-
 import socket
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
@@ -18,7 +16,6 @@ from inceptionn.sim import golden
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 ALGORITHMS = {
     "ring": {},
@@ -48,10 +45,8 @@ def reduced(
         allreduce_comp(t, x[t.rank], y, op, scale=scale, **settings)
         return y
 
-    results = group(len(x), run, nic=nic)
+    results = returned(group(len(x), run, nic=nic))
     for result in results:
-        if isinstance(result, Exception):
-            raise result
         assert np.array_equal(result.view(np.uint32), results[0].view(np.uint32))
     assert np.array_equal(x.view(np.uint32), before.view(np.uint32))
     first: np.ndarray = results[0]

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce-scatter and all-gather: values, error bounds and bits, over every way to cut and to send."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -21,7 +19,6 @@ from inceptionn.collectives import (
 )
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 PATHS = ("off", "software", "nic")
 quiet = pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
@@ -29,13 +26,6 @@ quiet = pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning"
 
 def values(ranks: int, count: int, scale: float = 1e-2) -> np.ndarray:
     return np.random.default_rng(count).laplace(scale=scale, size=(ranks, count)).astype(np.float32)
-
-
-def results_of(found: list[Any]) -> list[Any]:
-    for result in found:
-        if isinstance(result, Exception):
-            raise result
-    return found
 
 
 def scattered(
@@ -49,7 +39,7 @@ def scattered(
         reduce_scatter_comp(t, x[t.rank], y, counts=counts, **{"scale": None, **settings})
         return y
 
-    joined = np.concatenate(results_of(group(len(x), run, nic=nic)))
+    joined = np.concatenate(returned(group(len(x), run, nic=nic)))
     assert np.array_equal(x, before, equal_nan=True)
     return joined
 
@@ -65,7 +55,7 @@ def gathered(group: Group, blocks: list[np.ndarray], nic: Codec | None = None, *
         assert np.array_equal(own, blocks[t.rank], equal_nan=True)
         return y
 
-    results = results_of(group(len(blocks), run, nic=nic))
+    results = returned(group(len(blocks), run, nic=nic))
     for result in results:
         assert np.array_equal(result.view(np.uint32), results[0].view(np.uint32))
     first: np.ndarray = results[0]
@@ -136,7 +126,7 @@ def test_both_halves_are_the_ring_all_reduce(threads: Group, ranks: int, path: s
         allgather_comp(t, part, whole, path=path, scale=None)
         return total, np.roll(whole, count)
 
-    for total, whole in results_of(threads(ranks, run)):
+    for total, whole in returned(threads(ranks, run)):
         assert np.array_equal(total.view(np.uint32), whole.view(np.uint32))
 
 
@@ -170,7 +160,7 @@ def test_types_in_place_and_default_counts(threads: Group, type_name: str) -> No
 
     exact = x.astype(np.float64).mean(axis=0)
     limit = 4 * np.abs(exact).max() * 3 * BOUND + (4e-3 if type_name == "float16" else 0)
-    for found in results_of(threads(3, run)):
+    for found in returned(threads(3, run)):
         assert all(np.array_equal(found[0], other) for other in found[1:])
         assert np.abs(found[0] - exact).max() <= limit
 
@@ -185,7 +175,7 @@ def test_bfloat16_patterns(threads: Group) -> None:
         return whole
 
     exact = (x.astype(np.uint32) << 16).view(np.float32).sum(axis=0)
-    for found in results_of(threads(2, run)):
+    for found in returned(threads(2, run)):
         back = (found.astype(np.uint32) << 16).view(np.float32)
         assert np.all(np.abs(back - exact) <= np.abs(exact) * 2.0**-8)
 
@@ -245,7 +235,7 @@ def test_a_rank_that_cannot_take_part_stops_all(
         collective(t, **mine)  # nothing was sent: the group goes on
         return str(raised.value)
 
-    results = results_of(group(3, run))
+    results = returned(group(3, run))
     assert text in results[1]
     assert results[0] == results[2] == f"rank 1 cannot take part: {kind.__name__}: {results[1]}"
 
@@ -291,4 +281,4 @@ def test_half_of_the_traffic_each(threads: Group) -> None:
         allgather_comp(t, part, x, path="off")
         return between - before, t.bytes_sent - between
 
-    assert results_of(threads(4, run)) == [(3 * 4000, 3 * 4000)] * 4
+    assert returned(threads(4, run)) == [(3 * 4000, 3 * 4000)] * 4

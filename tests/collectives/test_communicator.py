@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`CompressedCommunicator` over a transport; over MPI it is in `test_mpi`."""
 
-from __future__ import annotations
-
 import re
 import threading
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, CompressedCommunicator, MismatchError
 from inceptionn.transport import Transport, loopback
-
-Group = Callable[..., list[Any]]
 
 
 def test_over_a_transport(group: Group) -> None:

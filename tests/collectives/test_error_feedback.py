@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Error feedback: nothing is lost for good."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

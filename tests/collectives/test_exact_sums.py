@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums with planes are exact: the golden model's bits from every collective, in every order."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp
@@ -16,7 +14,6 @@ from inceptionn.evaluate.bench.collective.exact import Case, a_case, codec_path,
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 PLANES = Codec(codec="planes")
 
 pytestmark = [

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """float16 and bfloat16 in sums: the bits are those of float32 values, rounded at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.codec import converted
@@ -25,7 +24,6 @@ from inceptionn.collectives.algorithms import ring
 from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 COUNT = 6000
 HALVES = ("float16", "bfloat16")
 CODECS = (Codec(2**-10, "planes"), Codec(2**-8, "paper"))

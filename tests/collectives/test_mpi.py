@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Real MPI processes, and the README's example."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A codec of the user's own: in collectives, in the example, and in the commands with ``--with``."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
+from programs import said_by
 
 from inceptionn import Codec, cli
 from inceptionn.collectives import (
@@ -28,7 +27,6 @@ from inceptionn.collectives import (
 from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_codec.py"
 
@@ -162,10 +160,7 @@ def test_a_broken_promise_is_named(method: str, wrong: Any, text: str) -> None:
 
 
 def test_the_example_alone() -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=120, check=True, cwd="/"
-    )
-    assert done.stdout.startswith("1 ranks, largest error ")
+    assert said_by(sys.executable, EXAMPLE, cwd="/").startswith("1 ranks, largest error ")
 
 
 def test_the_example_under_mpirun(mpirun: Callable[..., str]) -> None:
@@ -233,8 +228,3 @@ def test_a_wrong_option_is_one_line(
 ) -> None:
     assert cli.main(["inspect", str(at_root / "g.npy"), "--with", option]) == 2
     assert text in capsys.readouterr().err
-
-
-def test_only_fig14_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", "fig4", "--with", "examples.own_codec:Half"]) == 2
-    assert "No such option: --with" in capsys.readouterr().err

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Streams that are scaled, by an exponent of their own or a common one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The paper's baseline (Fig. 1a): aggregators apart, in a tree, and gradients compressed on their way up."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, SUM, allreduce_comp
 from inceptionn.collectives.algorithms.aggregators import paper_tree, tree_levels
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 
 

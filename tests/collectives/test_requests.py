@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Non-blocking collectives: their order, their errors, and processes that are interrupted while one runs."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import collectives
 from inceptionn.collectives import (
@@ -31,7 +29,6 @@ from inceptionn.collectives import (
 )
 from inceptionn.transport import PeerLost, Transport, TransportError
 
-Group = Callable[..., list[Any]]
 HERE = Path(__file__).parent
 
 
@@ -110,6 +107,15 @@ def test_a_twin_has_the_parameters_of_the_blocking_call(name: str) -> None:
         "CollectiveRequest",
     )
     assert twin.__doc__.startswith(f"Begin `{name}_comp` with the same arguments")
+
+
+def test_an_unknown_argument_names_the_function_that_was_called(threads: Group) -> None:
+    def run(t: Transport) -> None:
+        for name in ("allreduce_comp", "iallreduce_comp", "ibcast_comp"):
+            with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'foo'$"):
+                getattr(collectives, name)(t, ones(), ones(), foo=1)
+
+    assert threads(1, run) == [None]
 
 
 def test_it_returns_before_the_others_call(threads: Group) -> None:

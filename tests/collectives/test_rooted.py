@@ -1,27 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce and broadcast: values, bounds and bits for every root."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, MismatchError, bcast_comp, reduce_comp
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
-
-
-def results_of(found: list[Any]) -> list[Any]:
-    for result in found:
-        if isinstance(result, Exception):
-            raise result
-    return found
 
 
 @pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
@@ -44,7 +34,7 @@ def test_every_root(threads: Group, ranks: int, path: str) -> None:
                 return [*found, z]
 
             before = x.copy()
-            results = results_of(threads(ranks, run, nic=Codec()))
+            results = returned(threads(ranks, run, nic=Codec()))
             total, mean, _ = results[root]
             exact = x.astype(np.float64).sum(axis=0)
             assert np.abs(total - exact).max(initial=0) <= ranks * lost + 1e-6
@@ -64,7 +54,7 @@ def test_real_sockets_types_and_scale(tcp: Group) -> None:
         bcast_comp(t, y, root=1)
         return y
 
-    results = results_of(tcp(3, run))
+    results = returned(tcp(3, run))
     assert all(np.array_equal(result, results[0]) for result in results)
     assert np.abs(results[0] - x.sum(axis=0)).max() <= 8 * np.abs(x).max() * 4 * BOUND
 
@@ -75,7 +65,7 @@ def test_a_broadcast_leaves_every_port_at_one_copy(threads: Group) -> None:
         bcast_comp(t, np.ones(5000, np.float32), 1, path="off", sub_block=512)
         return t.bytes_sent - before
 
-    assert results_of(threads(4, run)) == [20_000 * (rank != 0) for rank in range(4)]
+    assert returned(threads(4, run)) == [20_000 * (rank != 0) for rank in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -97,4 +87,4 @@ def test_wrong_arguments(group: Group, call: Any, text: str) -> None:
         bcast_comp(t, x)
         return str(raised.value)
 
-    assert all(text in result for result in results_of(group(3, run)))
+    assert all(text in result for result in returned(group(3, run)))

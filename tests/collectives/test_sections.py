@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Scale "tensor": each section of an array has the scale that an all-reduce of its own would have."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.codec.scaling import joined_sections
@@ -31,7 +30,6 @@ from inceptionn.collectives.values.lost_energy import loss_of
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 PLANES = Codec(2**-8, "planes")
 SECTIONS = (1, 700, 0, 3000, 16, 2048, 5)
 SIZES = (1e-3, 1e-7, 1.0, 30.0, 0.0, 1e-20, 1e20)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What collectives say of their cost: every byte, on every algorithm and transport."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -52,7 +50,7 @@ def test_every_byte_is_counted(group: Callable[..., list[Any]], algorithm: str) 
     group(4, work)
 
 
-def test_dropped_is_the_energy_of_the_error() -> None:
+def test_dropped_is_the_energy_of_the_error(threads: Group) -> None:
     def work(t: Transport) -> Statistics:
         own = values(t.rank, 4096) * np.float32(8.0**-t.rank)
         feedback = ErrorFeedback(PLANES)
@@ -67,7 +65,7 @@ def test_dropped_is_the_energy_of_the_error() -> None:
         assert found.dropped == pytest.approx((once + later) / 2, rel=0.5)
         return found
 
-    small, large = in_threads(2, work)[::-1]
+    small, large = returned(threads(2, work))[::-1]
     assert small.dropped > 10 * large.dropped > 0  # rank 1's values are an eighth
 
 
@@ -75,12 +73,7 @@ def energy(x: Any) -> float:
     return float(np.square(x, dtype=np.float64).sum())
 
 
-def in_threads(ranks: int, work: Callable[[Transport], Any]) -> list[Any]:
-    with ThreadPoolExecutor(ranks) as pool:
-        return list(pool.map(work, loopback(ranks)))
-
-
-def test_a_communicator_and_a_transport_agree() -> None:
+def test_a_communicator_and_a_transport_agree(threads: Group) -> None:
     def work(t: Transport) -> None:
         communicator = CompressedCommunicator(t, codec=PLANES)
         communicator.Allreduce(values(t.rank), np.empty(20_000, np.float32))
@@ -95,10 +88,10 @@ def test_a_communicator_and_a_transport_agree() -> None:
         assert lines[0].split()[-1] == "scale"
         assert len({len(line) for line in lines}) == 1
 
-    in_threads(2, work)
+    returned(threads(2, work))
 
 
-def test_the_size_before_a_nic_has_no_ratio() -> None:
+def test_the_size_before_a_nic_has_no_ratio(threads: Group) -> None:
     def work(t: Transport) -> None:
         allreduce_comp(t, None, values(t.rank))
         found = statistics(t)
@@ -107,17 +100,16 @@ def test_the_size_before_a_nic_has_no_ratio() -> None:
         assert found.codec > 0  # what all ranks share is settled here
         assert str(found).splitlines()[-1].split()[:6] == ["all", "nic", "1", "0.080", "0.080", "-"]
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, loopback(2, nic_codec=Codec())))
+    returned(threads(2, work, nic=Codec()))
 
 
-def test_a_failed_call_is_not_counted() -> None:
+def test_a_failed_call_is_not_counted(threads: Group) -> None:
     def work(t: Transport) -> None:
         with pytest.raises(ValueError, match="sub_block|rank 0"):
             allreduce_comp(t, None, values(0), path="software", sub_block=0 if t.rank == 0 else 1)
         assert statistics(t).calls == 0
 
-    in_threads(2, work)
+    returned(threads(2, work))
 
 
 def test_parts_are_bounded_and_labels_end() -> None:
@@ -144,7 +136,7 @@ def test_values_that_are_not_finite_leave_no_share() -> None:
     assert (found.samples, found.dropped, found.ratio, found.scale) == (2, 0.5, None, 3)
 
 
-def test_the_energy_dropped_is_that_of_the_exact_sum(threads: Callable[..., list[Any]]) -> None:
+def test_the_energy_dropped_is_that_of_the_exact_sum(threads: Group) -> None:
     """Values that planes alone keeps, from 2**13 on at this bound, come onto the lattice."""
     x, codec = (8192.25 + np.arange(2000)).astype(np.float32), Codec(2**-1, "planes")
     assert np.array_equal(codec.lossy(x), x)

@@ -7,8 +7,6 @@ Corundum's test module; ``widths``, of PCIe, Ethernet and `sync` streams; ``sour
 the template's block, or none; ``parameters``; ``module``; ``build``, a folder; ``results``, a file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the bench inside Corundum sends and expects: the golden model's answers, worked out beforehand."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any

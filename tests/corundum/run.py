@@ -6,8 +6,6 @@ For each stream width: Corundum's bench on its own template (the baseline), the 
 since it needs cocotb 1. Everything is kept under ``build/corundum``.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The application block inside the real Corundum, where INCEPTIONN_CORUNDUM names a clone of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Measured figures stand once, in docs/figures.jsonl, and the pages show them as they stand there."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

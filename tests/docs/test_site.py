@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The documentation site: built with warnings as errors, links followed, commands and examples tried."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib
@@ -21,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 import typer
+from programs import said_by
 
 from inceptionn import cli
 
@@ -54,9 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
     pytest.importorskip("sphinx", reason="sphinx is not installed: pip install -e '.[docs]'")
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", str(DOCS), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
+    said_by(sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", DOCS, out)
     return out
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """scapy as the referee of frames: it parses and sums them on its own."""
 
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import IP, TCP, UDP, in4_chksum
 from scapy.layers.l2 import Ether

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bf16 lanes of the planes codec: by hand, against the definition in integers, and by their consequences."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks and streams: layout by hand, sizes, round trips, and every way to be malformed."""
 
-from __future__ import annotations
-
 import random
 import re
 

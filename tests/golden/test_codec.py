@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lane codec: by hand, against a re-statement in real numbers, and by its consequences."""
 
-from __future__ import annotations
-
 import math
 import random
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Wireshark dissector reads the conformance vectors as the receive engine does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

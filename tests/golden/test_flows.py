@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The flow-phase table."""
 
-from __future__ import annotations
-
 import random
 
 from inceptionn import wire

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The frame transform: every verdict, and what each does to a frame, with scapy as referee."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Random frames through both engines: round trips, a second parser's opinion, and spoilt bytes."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums on the lattice of the planes codec: by hand, and in every order."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The planes codec: by hand, against its definition in integers, and by its consequences."""
 
-from __future__ import annotations
-
 import math
 import random
 import struct

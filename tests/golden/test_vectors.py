@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The conformance vectors: up to date, complete, and readable with their README alone."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

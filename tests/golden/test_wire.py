@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The functions of :mod:`inceptionn.wire`."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

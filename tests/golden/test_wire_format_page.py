@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The page ``docs/wire-format.md`` says what ``inceptionn.wire`` and the golden model do."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

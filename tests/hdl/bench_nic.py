@@ -194,10 +194,9 @@ def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
     return Stimulus(frame, bad)
 
 
-@cocotb.test(timeout_time=100, timeout_unit="us")
-async def first_frame_after_reset(dut):
+@TB.test(timeout_time=100, timeout_unit="us")
+async def first_frame_after_reset(tb):
     """The NIC is enabled out of reset: the very first frame, offered at once, is compressed and restored."""
-    tb = await TB.started(dut)
     (wire_form,) = await tb.run("tx", [Stimulus(tcp(payload("gradients", 365)))])
     assert tb.expected["TX_COMPRESSED"] == 1
     await tb.reset()
@@ -206,16 +205,15 @@ async def first_frame_after_reset(dut):
     await tb.check_counters()
 
 
-@cocotb.test(timeout_time=2000, timeout_unit="us")
+@TB.test(timeout_time=2000, timeout_unit="us")
 @cocotb.parametrize(
     (
         ("source", "sink"),
         [((0.4, 40), (0.4, 40)), (None, None), ((0.5, 3), None), (None, (0.5, 3))][: 1 if BRIEF else None],
     )
 )
-async def every_verdict(dut, source, sink):
+async def every_verdict(tb, source, sink):
     """All the model's hand-written sequences, both directions at once, with their settings by register."""
-    tb = await TB.started(dut)
     seen = Counter()
     pairs = itertools.zip_longest(transmit_sequences(), receive_sequences())
     for tx, rx in itertools.islice(pairs, 3 if BRIEF else None):
@@ -239,10 +237,9 @@ async def every_verdict(dut, source, sink):
                 assert seen[register.name], f"{register.name} was never counted"
 
 
-@cocotb.test(timeout_time=1000, timeout_unit="us")
-async def mixed_traffic_in_loopback(dut):
+@TB.test(timeout_time=1000, timeout_unit="us")
+async def mixed_traffic_in_loopback(tb):
     """What leaves for the wire comes back in while more is sent; settings change between the rounds."""
-    tb = await TB.started(dut)
     source = random.Random(1)
     wire_forms: list[Stimulus] = []
     for k, mode, pause in ((10, "bounded", None), (6, "literal", (0.3, 5)), (14, "bounded", (0.3, 20))):
@@ -262,11 +259,10 @@ async def mixed_traffic_in_loopback(dut):
     assert tb.expected["RX_MALFORMED"] > 0
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@TB.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(k=[10] if BRIEF else [1, 6, 10, 14], mode=["literal", "bounded"])
-async def end_to_end(dut, k, mode):
+async def end_to_end(tb, k, mode):
     """Host to host: the receiver gets the sender's values within the bound, under a checksum that holds."""
-    tb = await TB.started(dut)
     numbers = parameters(k, mode)
     await tb.configure(EngineConfig(parameters=numbers))
     data = payload("gradients", 2048) + payload("edges", 256)
@@ -288,10 +284,9 @@ def lossy_bytes(data: bytes, numbers: Parameters) -> bytes:
     return lossy(np.frombuffer(data, "<f4"), params=numbers).astype("<f4").tobytes()
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def switches(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def switches(tb):
     """Each direction's switch, invalid parameters and length limits work alone and at once."""
-    tb = await TB.started(dut)
     frame = tcp(payload("gradients", 100))
     (wire_form,) = await tb.run("tx", [Stimulus(frame)])
     for tx, rx in itertools.product((False, True), repeat=2):
@@ -309,10 +304,9 @@ async def switches(dut):
     assert tb.expected["TX_SHORT"] == tb.expected["TX_LONG"] == tb.expected["RX_BAD_SHIM"] == 1
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def settings_change_under_traffic(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def settings_change_under_traffic(tb):
     """Parameters rewritten while frames run: each frame has one setting or the other, never a mix."""
-    tb = await TB.started(dut)
     frames = [tcp(payload("gradients", 365, seed), sequence=4 * 365 * seed) for seed in range(40)]
     settings = (parameters(10, "bounded"), parameters(4, "literal"))
     answers = [
@@ -338,10 +332,9 @@ async def rewrite(tb: TB, settings: tuple[Parameters, ...]) -> None:
         await ClockCycles(tb.dut.aclk, random.randint(1, 150))
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def reset_under_traffic(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def reset_under_traffic(tb):
     """Reset in the middle of frames, at many places: nothing of them is left."""
-    tb = await TB.started(dut)
     source = random.Random(2)
     frame = tcp(payload("gradients", 365))
     wire_form = transmit(frame, EngineConfig(), FlowTable()).frame
@@ -349,7 +342,7 @@ async def reset_under_traffic(dut):
         for direction, data in (("tx", frame), ("rx", wire_form)):
             for _ in range(3):
                 await tb.sources[direction].send(AxiStreamFrame(data))
-        await ClockCycles(dut.aclk, source.randint(1, 200))
+        await ClockCycles(tb.dut.aclk, source.randint(1, 200))
         await tb.reset()
         await tb.both([Stimulus(frame)] * 2, [Stimulus(wire_form)] * 2)
         await tb.check_counters()

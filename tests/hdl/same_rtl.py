@@ -19,8 +19,6 @@ emitted as RTLIL, once from BASE and once from the working tree. The verdicts, s
 The exit status is 1 if anything is different or only in BASE.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -5,8 +5,6 @@ Of 16 lanes `make test-all` runs the engines, which are made of the other parts,
 and cycles depend on the width most; `make test-exhaustive` runs all variants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every member of a component has a sentence where it is declared; the documentation shows it."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from importlib import import_module

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Signals keep their names, so that waveforms can be read and every Python emits the same bytes."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

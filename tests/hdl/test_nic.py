@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The whole NIC in simulation, on both simulators."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `inceptionn bench layers` and `bench ssd-sgd` measure, over loopback, and what they make of it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from outcomes import Group, returned
 from rich.console import Console
 
-from inceptionn.cli import main
 from inceptionn.evaluate.bench.layers import layers, ssd_sgd
 from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
 from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 DATA = digits()
 PLAN = layers.plan_of("cnn", "8,8", 8, 10, 0)
@@ -28,11 +23,7 @@ def run(threads: Group, case: dict[str, Any], size: int = 3) -> dict[str, Any]:
     def rank(transport: Transport) -> dict[str, Any]:
         return WHAT[case["what"]](transport, MODEL, DATA, PLAN, case)
 
-    found = threads(size, rank, timeout=20.0)
-    for outcome in found:
-        if isinstance(outcome, Exception):
-            raise outcome
-    return {**case, **found[0]}
+    return {**case, **returned(threads(size, rank, timeout=20.0))[0]}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -104,22 +95,3 @@ def test_tables_and_figures_of_ssd_sgd() -> None:
 
 def test_accuracies_are_measured() -> None:
     assert ssd_sgd.final_accuracy(3, "glu", 40, 0) > 0.6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["layers", "--systems", "sgd"], "--systems takes ssgd, "),
-        (["layers", "--rates", "fast"], "--rates: rate must be"),
-        (["layers", "--model", "rnn"], "--model takes cnn, mlp, not 'rnn'"),
-        (["layers", "--sizes", "8,x"], "--sizes takes whole numbers, not '8,x'"),
-        (["layers", "--sizes", "8,8,8,8"], "--sizes takes whole numbers, not '8,8,8,8'"),
-        (["layers", "--hosts", "1"], "must be 2..16, not 1"),
-        (["layers", "--plot", "curves.txt"], "not 'curves.txt'"),
-        (["ssd-sgd", "--rate", "fast"], "--rate: rate must be"),
-        (["ssd-sgd", "--only", "speed"], "--only takes times, accuracy, not 'speed'"),
-    ],
-)
-def test_usage_errors(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
-    assert main(["bench", *arguments]) == 2
-    assert text in " ".join(capsys.readouterr().err.split())

@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checkpoints: files that are whole or not there; damaged ones, and such of other content, are named."""
 
-from __future__ import annotations
-
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from full_disk import largest_file
+from outcomes import Group
 
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
-
 WEIGHTS = {"a": np.linspace(0, 1, 600, dtype=np.float32), "b": np.ones(3, np.float32)}
 AWP_SETTINGS: dict[str, Any] = {"threshold": 1.0, "interval": 4}
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """The kernel refuses to write past ``size`` bytes of any file, as it does on a full disk."""
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 def a_state() -> dict[str, Any]:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """With planes, sums of the layers have the same bits whichever rank has which gradient."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import Floats, RowSparse
@@ -19,7 +17,6 @@ from inceptionn.layers.parallax import ParallaxConfig, get_runner
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 RANKS, ROWS, PERMUTATIONS = 4, 30, 8
 PLANES = Codec(2**-10, "planes")
 ROWS_OF = [np.sort(np.random.default_rng(rank).choice(ROWS, 20, replace=False)) for rank in range(RANKS)]

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ranks exchange outside the agreement: one rank sends nonsense, and every rank's error names it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn.collectives import MismatchError
 from inceptionn.layers import parallax
@@ -20,7 +19,6 @@ from inceptionn.layers.parameters import RowSparse
 from inceptionn.layers.traffic import Traffic
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 Lying = Callable[[Transport, Callable[[Any], bool], Any], None]
 HUGE = 10**400
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example scripts of the layers, run as their first lines say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Gradients far below the codec's bound: every system keeps them by default, and says where they are lost."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import Floats, RowSparse
@@ -18,7 +17,6 @@ from inceptionn.layers.parallax import ParallaxConfig, get_runner
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 BOUND = Codec(2**-10)
 SMALL = np.random.default_rng(1).laplace(scale=1e-5, size=(40, 50)).astype(np.float32)
 

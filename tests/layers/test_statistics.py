@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What pushes and pulls have cost: the statistics of a transport count what the layers' traffic counts."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import Statistics, statistics
@@ -17,7 +15,6 @@ from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import SSDSGD
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 RANKS, STEPS = 3, 4
 PLANES = Codec(2**-10, "planes")
 START = {"w": np.zeros((40, 30), np.float32), "b": np.zeros(30, np.float32)}

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Namespaces and shaped networks as they are in the kernel: made, used, and gone whatever happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Rates, times and shares, against answers worked by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@
 ``--native``: the compiled codec must be there. Without a compiler a package builds all the same, in NumPy.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

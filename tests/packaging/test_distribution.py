@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The sdist and the wheel, installed with their dependencies in clean environments of every Python here."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -13,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 ROOT = Path(__file__).parents[2]
 SMOKE = Path(__file__).parent / "smoke.py"
@@ -36,11 +35,7 @@ def pythons() -> list[str]:
 
 
 def run(*command: object, cwd: Path | str = "/") -> str:
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False, cwd=cwd
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
+    return said_by(*command, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A function fits on a screen or two, so that each can be read as a whole."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The import rules between packages, read from the sources and observed in fresh interpreters."""
 
-from __future__ import annotations
-
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +24,7 @@ NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
 PRINTS_AND_WRITES = (
-    *(f"inceptionn.commands.{name}" for name in ("console", "environment", "report")),
+    *(f"inceptionn.commands.{name}" for name in ("codec_option", "console", "environment", "report")),
     *(f"inceptionn.system.{name}" for name in ("atomic_file", "options", "text")),
 )
 """What all commands share."""
@@ -205,8 +203,7 @@ def test_no_import_by_folder_name(package: str) -> None:
 def loaded(statement: str) -> set[str]:
     """Top-level modules in a fresh interpreter after a statement."""
     code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
-    return set(done.stdout.split())
+    return set(said_by(sys.executable, "-c", code, cwd="/").split())
 
 
 @pytest.mark.parametrize("module", ["inceptionn", "inceptionn.wire", "inceptionn.cli"])

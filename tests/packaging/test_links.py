@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every relative link of the documents leads to a file, and every anchor to a heading."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The wheel: built from what git tracks, installed in an environment of its own, every module imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -17,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from programs import said_by
 
 pytestmark = pytest.mark.slow  # it builds the wheel and installs it
 
@@ -64,9 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copyfile(ROOT / name, source / name)
     out = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
-    command = [*build, "--outdir", str(out), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    said_by(*build, "--outdir", out, source)
     (path,) = out.glob("*.whl")
     return path
 
@@ -83,18 +80,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNa
     python = folder / "bin" / "python"
     site = folder / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    command = [*pip, "--no-deps", "--no-index", str(wheel)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    said_by(*pip, "--no-deps", "--no-index", wheel)
     (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return SimpleNamespace(python=python, site=site, command=folder / "bin" / "inceptionn")
 
 
 def run(*command: object) -> str:
-    """Output of a command outside the checkout; what it said on standard error if it fails."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd="/")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Output of a command outside the checkout."""
+    return said_by(*command, cwd="/")
 
 
 def test_wheel_holds_every_source_file(wheel: Path) -> None:

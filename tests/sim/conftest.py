@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Verilog that the tests of the in-process simulation run: a pass-through, and the real NIC."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums on the lattice of planes pass the real NIC unchanged, so NICs do not change an exact sum."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

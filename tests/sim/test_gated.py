@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A NIC whose empty engines are held does the same as one whose engines always run, cycle for cycle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

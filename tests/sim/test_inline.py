@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Inline devices in simulation: alone, facing each other, overloaded, and reset on one side."""
 
-from __future__ import annotations
-
 import random
 import re
 import zlib

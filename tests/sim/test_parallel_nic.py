@@ -5,12 +5,10 @@ By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as
 vectors and the performance of one engine on all (``conftest.py``).
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -81,14 +79,15 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
                 assert read_counter(nic, "TX_COMPRESSED_BF16", nic.codec) == len(bf16) > 0
 
 
-def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
-    """Good, spoilt, bad and overlong frames of four flows, short and jumbo, both directions at a time."""
-    source, flows = random.Random(1), FlowTable()
+def exchanged(
+    nic: VerilatedNic, config: EngineConfig, traffic: Callable[[], tuple[list[Frame], list[Frame]]]
+) -> list[Result]:
+    """What is received of ``traffic`` out and back with every pause, all checked, and the counters."""
+    flows = FlowTable()
     sent: list[Result] = []
     received: list[Result] = []
     for idle, back_pressure in PAUSES:
-        out = host_frames(source, 1200, long_share=0.05)
-        back = wire_frames(source, 1200, config.parameters, long_share=0.05)
+        out, back = traffic()
         wire_side, host_side = nic.exchange(out, back, idle=idle, back_pressure=back_pressure)
         results = [transmit(frame, config, flows, bad) for frame, bad in out]
         check(wire_side, results)
@@ -98,6 +97,18 @@ def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
         received += results
     check_counters(nic, "tx", sent)
     check_counters(nic, "rx", received)
+    return received
+
+
+def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
+    """Good, spoilt, bad and overlong frames of four flows, short and jumbo, both directions at a time."""
+    source = random.Random(1)
+
+    def traffic() -> tuple[list[Frame], list[Frame]]:
+        back = wire_frames(source, 1200, config.parameters, long_share=0.05)
+        return host_frames(source, 1200, long_share=0.05), back
+
+    exchanged(nic, config, traffic)
 
 
 def typed(source: random.Random, number: int) -> Frame:
@@ -112,22 +123,13 @@ def typed(source: random.Random, number: int) -> Frame:
 
 def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
     """bf16 and fp32 among others, both directions at a time; in turn at full rate, at every code."""
-    nic, source, flows, config = bf16_nic, random.Random(4), FlowTable(), bf16_nic.codec.config()
-    sent: list[Result] = []
-    received: list[Result] = []
-    for idle, back_pressure in PAUSES:
-        out = [typed(source, number) for number in range(500)]
-        more = [typed(source, number) for number in range(500)]
-        wire = [(transmit(frame, config, FlowTable()).frame, bad) for frame, bad in more]
-        wire_side, host_side = nic.exchange(out, wire, idle=idle, back_pressure=back_pressure)
-        results = [transmit(frame, config, flows, bad) for frame, bad in out]
-        check(wire_side, results)
-        sent += results
-        results = [receive(frame, config, bad) for frame, bad in wire]
-        check(host_side, results)
-        received += results
-    check_counters(nic, "tx", sent)
-    check_counters(nic, "rx", received)
+    nic, source, config = bf16_nic, random.Random(4), bf16_nic.codec.config()
+
+    def traffic() -> tuple[list[Frame], list[Frame]]:
+        out, more = ([typed(source, number) for number in range(500)] for _ in range(2))
+        return out, [(transmit(frame, config, FlowTable()).frame, bad) for frame, bad in more]
+
+    received = exchanged(nic, config, traffic)
     restored = [result for result in received if result.verdict is Verdict.RESTORED]
     assert 0 < read_counter(nic, "RX_RESTORED_BF16", nic.codec) < len(restored)
     rates = [

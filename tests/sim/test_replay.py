@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The replay's judgement: it accepts a NIC that is right and names what is wrong with one that is not."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What clock a link asks for, by hand; and the command's errors."""
 
-from __future__ import annotations
-
 import pytest
 from rich.text import Text
 
-from inceptionn.cli import main
 from inceptionn.sim.scaling import (
     FRAMES,
     KINDS,
@@ -71,16 +68,3 @@ def test_run_is_one_flow_on_its_grid() -> None:
     assert {len(frame) for frame in frames} == {1514}
     sequences = [int.from_bytes(frame[38:42], "big") for frame in frames]
     assert sequences == [1460 * i for i in range(len(frames))]
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--engines", "3"], "engines must be one of 1, 2, 4, not 3"),
-        (["--lanes", "12"], "lanes must be 8 or 16, not 12"),
-        (["--clock", "0"], "clock must be 1..2000 MHz, not 0.0"),
-    ],
-)
-def test_errors(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scale", *options]) == 2
-    assert text in capsys.readouterr().err

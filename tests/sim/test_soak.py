@@ -4,17 +4,15 @@
 With the planes codec they are 20,000, as most of what they meet is common to both; 100,000 with EXHAUSTIVE=1.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
@@ -41,10 +39,8 @@ def test_soak(nic: VerilatedNic, direction: Direction, codec: str) -> None:
 def test_the_command(tmp_path: Path) -> None:
     arguments = ["--codec", "planes", "--direction", "tx", "--json", str(tmp_path / "frames.json")]
     for frames in (CHUNK, 2 * CHUNK):  # the second goes on
-        command = [sys.executable, "-m", "inceptionn.sim.soak_frames", "--frames", str(frames), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.endswith("no difference, no hang\n")
+        said = said_by(sys.executable, "-m", "inceptionn.sim.soak_frames", "--frames", frames, *arguments)
+        assert said.endswith("no difference, no hang\n")
     (row,) = json.loads((tmp_path / "frames.json").read_text())
     assert row["frames"] == sum(row["verdicts"].values()) == 2 * CHUNK
 
@@ -131,16 +127,3 @@ def test_replay_command(nic_verilog: Path, codec: str, tmp_path: Path) -> None:
     assert (ratios["paper", 10] > 4.5, ratios["planes", 10] > 7.7) == (True, True)
     totals = facts["replay"]
     assert totals["payload_bytes"] / totals["block_bytes"] > {"paper": 4.5, "planes": 7.7}[codec]
-
-
-def test_replay_command_names_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from inceptionn.cli import main
-
-    capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
-    assert main(["replay", str(tmp_path / "no.pcap")]) == 2
-    assert "no such capture" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--verilog", str(tmp_path / "no.v")]) == 2
-    assert "inceptionn generate writes it" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--mode", "lossless"]) == 2
-    assert "mode must be one of literal, bounded, not 'lossless'" in capfd.readouterr().err
-    assert main(["replay", str(capture), "--bound", "15"]) == 2

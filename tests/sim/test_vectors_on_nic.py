@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The published conformance vectors, frame by frame through the real NIC, with each verdict's own counter."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The in-process simulation itself: what it reports, and that it sees every broken rule."""
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs of several torch processes, which leave what they found in a file each."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that would send a bucket in different ways are told so, and wrong settings are refused early."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A job of one rank needs nobody to meet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

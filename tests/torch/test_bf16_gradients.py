@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example that writes gradients of bfloat16: its file is what `inspect` and the benches take."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import said_by
 
 from inceptionn.codec import converted
 from inceptionn.system import npy_file
@@ -19,8 +17,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "bf16_gradients.py"
 def test_it_writes_each_ranks_gradients(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     out = tmp_path / "g.npy"
-    options = ["--out", str(out), "--ranks", "2", "--values", "2000000", "--steps", "15"]
-    subprocess.run([sys.executable, str(EXAMPLE), *options], check=True, capture_output=True, timeout=240)
+    options = ["--out", out, "--ranks", "2", "--values", "2000000", "--steps", "15"]
+    said_by(sys.executable, EXAMPLE, *options)
     assert np.load(out).dtype == "V2"
     x = converted(npy_file.load(out, halves=True), patterns=True)
     assert x.shape == (2, 2_000_000)

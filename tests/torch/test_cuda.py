@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tensors of a GPU through pinned memory, where there is one."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A rank is killed in mid-step, torchrun starts all again, and the training ends with the same bits."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

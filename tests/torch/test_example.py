@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One example program, started by torchrun, by mpirun and by nothing."""
 
-from __future__ import annotations
-
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn.netns import require
 from inceptionn.sim.cluster.network.tap import available
@@ -19,21 +16,12 @@ EXAMPLE = str(Path(__file__).parents[2] / "examples" / "train.py")
 ARGUMENTS = [EXAMPLE, "--steps", "5"]
 
 
-def said_by(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command, *ARGUMENTS],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def trained_by(*command: str) -> str:
+    return said_by(sys.executable, *command, *ARGUMENTS, timeout=240, OMP_NUM_THREADS="1")
 
 
 def test_by_torchrun() -> None:
-    said = said_by("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    said = trained_by("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     assert said.count("accuracy on the test set") == 1
 
 
@@ -46,7 +34,7 @@ def test_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     with from_environment() as transport:
         assert transport.size == 1
-    assert "accuracy on the test set" in said_by()
+    assert "accuracy on the test set" in trained_by()
 
 
 @pytest.mark.slow
@@ -54,12 +42,6 @@ def test_by_the_virtual_cluster() -> None:
     require()
     available()
     argv = ["cluster", "run", "-n", "2", "--nic", "golden", "--", sys.executable, *ARGUMENTS]
-    said = subprocess.run(
-        [sys.executable, "-m", "inceptionn.cli", *argv],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    ).stdout
+    said = said_by(sys.executable, "-m", "inceptionn.cli", *argv, timeout=240)
     assert "NICs, bound 0.000976562" in said
     assert said.count("accuracy on the test set") == 1

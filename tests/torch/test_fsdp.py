@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """FSDP1 and FSDP2 with compressed gradients, in processes of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`compress_hook` under DDP, in processes of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +140,19 @@ def test_a_state_saved_before_planes_was_a_codec_resumes(mode: str) -> None:
     assert state.codec == Codec(2**-8, *variant(mode))
     again.load_state_dict(state.state_dict())
     assert again.codec == state.codec
+
+
+def test_settings_are_those_of_an_all_reduce_but_for_its_array() -> None:
+    from inceptionn.torch import CompressState
+
+    state = CompressState(algorithm="worker_aggregator", legs="up", sub_block=512)
+    settings = state.settings
+    assert (settings.algorithm, settings.legs, settings.sub_block) == ("worker_aggregator", "up", 512)
+    for name in ("dtype", "foo"):
+        with pytest.raises(
+            TypeError, match=rf"^CompressState\(\) got an unexpected keyword argument '{name}'$"
+        ):
+            CompressState(**{name: None})
 
 
 @pytest.mark.parametrize("off", [False, 0, 0.0, np.False_])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The training layers on torch modules and optimizers, in processes of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

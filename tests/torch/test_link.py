@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls of a link run in order, in its thread or in that of a caller that waits."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable

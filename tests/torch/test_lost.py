@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A rank that dies or falls silent is an exception at all others, in time: no crash, no hang."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`compress_hook` on hosts of the virtual cluster: the NICs compress, or software where one has none."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

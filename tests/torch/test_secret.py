@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group of torch processes with a secret of its own: the store alone admits nobody."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

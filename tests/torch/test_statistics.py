@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a state tells of its training, in processes of torch."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Network namespaces and captures for the tests of the ToS mark: Linux, root, iproute2."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
@@ -11,9 +9,11 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
+from outcomes import outcomes, returned
 
 CLONE_NEWNET = 0x4000_0000
 
@@ -90,25 +90,12 @@ class Namespaces:
 
     def run(self, functions: list[Callable[[], Any]]) -> list[Any]:
         """What each function returns, run in a thread inside its namespace; the first exception, if any."""
-        found: list[Any] = [None] * len(functions)
 
-        def inside(number: int) -> None:
-            try:
-                self.enter(number)
-                found[number] = functions[number]()
-            except BaseException as error:
-                found[number] = error
+        def inside(number: int, function: Callable[[], Any]) -> Any:
+            self.enter(number)
+            return function()
 
-        threads = [threading.Thread(target=inside, args=(n,), daemon=True) for n in range(len(functions))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-            assert not thread.is_alive()
-        for result in found:
-            if isinstance(result, BaseException):
-                raise result
-        return found
+        return returned(outcomes([partial(inside, *each) for each in enumerate(functions)]))
 
     def record(self, number: int, during: Callable[[], Any]) -> list[Segment]:
         """The TCP segments that leave or reach a namespace's eth0 meanwhile."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn doctor``: each line is the outcome of an attempt."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn tag`` and ``inceptionn untag`` on the connection of another process."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket

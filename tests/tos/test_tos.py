@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The ToS mark on real sockets."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

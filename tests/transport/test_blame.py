@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whom an error names: the rank whose fault it is, not one that suffers from it as well."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import pytest
+from outcomes import Group
 
 from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout
 from inceptionn.transport.base import silent_of
-
-Group = Callable[..., list[Any]]
 
 
 def test_what_the_control_line_said_wins(tcp: Group) -> None:
@@ -41,45 +37,37 @@ def test_what_the_control_line_said_wins(tcp: Group) -> None:
         assert str(error).startswith("rank 2 "), error
 
 
-@pytest.mark.parametrize("victim", [0, 1, 3])
-def test_a_chain_of_waits_ends_at_the_silent_rank(group: Group, victim: int) -> None:
-    """Each rank waits for the one before it; all of them name the one that waits for nobody."""
+def of_one_late(group: Group, late: int, wait: Callable[[Transport], object]) -> list[Exception]:
+    """What four ranks get that wait in this way, one of them only when all others have given up."""
     over = threading.Semaphore(0)
 
     def run(t: Transport) -> None:
         t.barrier()
-        if t.rank == victim:
+        if t.rank == late:
             for _ in range(t.size - 1):
                 assert over.acquire(timeout=30)
         try:
-            t.recv_into((t.rank - 1) % t.size, bytearray(1))
+            wait(t)
         finally:
             over.release()
 
-    for rank, error in enumerate(group(4, run, timeout=3.0)):
-        if rank != victim:
-            assert isinstance(error, TransportTimeout | PeerLost)
-            assert f"nothing from rank {victim} for 3 s" in str(error)
+    found = group(4, run, timeout=3.0)
+    return [error for rank, error in enumerate(found) if rank != late]
+
+
+@pytest.mark.parametrize("victim", [0, 1, 3])
+def test_a_chain_of_waits_ends_at_the_silent_rank(group: Group, victim: int) -> None:
+    """Each rank waits for the one before it; all of them name the one that waits for nobody."""
+    for error in of_one_late(group, victim, lambda t: t.recv_into((t.rank - 1) % t.size, bytearray(1))):
+        assert isinstance(error, TransportTimeout | PeerLost)
+        assert f"nothing from rank {victim} for 3 s" in str(error)
 
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_an_exchange_names_who_did_not_come(group: Group, victim: int) -> None:
-    over = threading.Semaphore(0)
-
-    def run(t: Transport) -> None:
-        t.barrier()
-        if t.rank == victim:
-            for _ in range(t.size - 1):
-                assert over.acquire(timeout=30)
-        try:
-            t.barrier()
-        finally:
-            over.release()
-
-    for rank, error in enumerate(group(4, run, timeout=3.0)):
-        if rank != victim:
-            assert isinstance(error, TransportError)
-            assert f"waited for an exchange with all ranks: nothing from rank {victim} for 3 s" in str(error)
+    for error in of_one_late(group, victim, Transport.barrier):
+        assert isinstance(error, TransportError)
+        assert f"waited for an exchange with all ranks: nothing from rank {victim} for 3 s" in str(error)
 
 
 def test_who_waits_for_whom() -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the pattern that asks for NICs tells."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What every transport promises, on loopback and on TCP over real sockets."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
-
-Group = Callable[..., list[Any]]
 
 
 def payload(length: int, seed: int) -> bytes:

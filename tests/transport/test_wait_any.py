@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`Transport.wait_any` and `wake`: what a rank that serves others waits with."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

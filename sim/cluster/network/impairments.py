@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Effects of a switch port on frames: rate, delay, loss and faults."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from inceptionn.netns import bits_per_second, fraction, seconds

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A network namespace's own protocol counters, as in /proc/net/snmp and /proc/net/netstat."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

@@ -5,8 +5,6 @@ It has no thread. A sender's thread puts a frame into the queue of its output po
 takes it out when it is due. Without a rate and a delay the switch has no latency and no limit.
 """
 
-from __future__ import annotations
-
 import heapq
 import os
 import random

@@ -6,8 +6,6 @@ process ends. It has no offloads, so the kernel computes every checksum and segm
 packet.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

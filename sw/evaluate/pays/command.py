@@ -14,6 +14,7 @@ from ...commands import report
 from ...commands.codec_option import ModeOption
 from ...commands.console import CsvFile, JsonFile, PlotFile, Table
 from ...netns import rate_text
+from ...system.options import usage_error
 from ...wire import PLANES
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
@@ -104,7 +105,7 @@ def pays(
         engine=report.rate(engine_rate, "--engine-rate"),
         box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
     )  # fmt: skip
-    try:
+    with usage_error():
         scene = Scenario(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
@@ -121,8 +122,6 @@ def pays(
         scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
         found = predict(scene)
         trial = simulate(scene, jitter, seed) if simulated else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     title = title_of(scene, variant.name, bound, scaling)
     _show(out, title, found, "" if trial is None else _simulated_text(scene, trial, jitter))
     facts = {

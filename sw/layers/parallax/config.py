@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from ...collectives import Op, Path, Scale, StreamCodec
@@ -105,9 +104,7 @@ class Partitioner:
         self._token = _current.set(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._token is not None
         _current.reset(self._token)
 

@@ -142,10 +142,9 @@ class TB(TestBench):
         return classes, min(len(sent), len(restored))
 
 
-@cocotb.test()
-async def dialogue(dut) -> None:
+@TB.test()
+async def dialogue(tb) -> None:
     """Starts by itself and passes; what it reports is what went over its streams."""
-    tb = await TB.started(dut)
     await tb.watch(2500)
     classes, packets = tb.judge(DEFAULT_K)
     assert packets >= 5
@@ -167,7 +166,7 @@ async def dialogue(dut) -> None:
     # From a clear start to a stop, to the last byte.
     tb.streams.clear()
     await tb.ask("stop")
-    await ClockCycles(dut.aclk, DRAIN)
+    await ClockCycles(tb.dut.aclk, DRAIN)
     assert tb.led(LED_RUNNING) == 0
     await tb.ask("clear")
     tb.heard = ""
@@ -186,16 +185,15 @@ async def dialogue(dut) -> None:
     assert numbers["wire"] == sum(map(len, tb.streams["wire"].whole))
 
 
-@cocotb.test()
-async def every_pattern_and_bound(dut) -> None:
+@TB.test()
+async def every_pattern_and_bound(tb) -> None:
     """Each pattern sends its classes and lengths at one beat per cycle, whatever the bound."""
-    tb = await TB.started(dut)
     await tb.hear("inceptionn bring-up")
     bounds = (10, 10, 1, 14, 5, 7, 2)
     for number, (name, k) in enumerate(zip(PATTERNS, bounds, strict=True)):
         await tb.ask(f"bound {k}")
         await tb.ask("stop")
-        await ClockCycles(dut.aclk, DRAIN)
+        await ClockCycles(tb.dut.aclk, DRAIN)
         tb.streams.clear()
         watcher = cocotb.start_soon(tb.watch(1800))
         await tb.type(f"pattern {number}")
@@ -203,7 +201,7 @@ async def every_pattern_and_bound(dut) -> None:
         classes, packets = tb.judge(k)
         lengths = [len(packet) // 4 for packet in tb.streams["sent"].whole]
         rate = tb.streams["restored"].rate
-        dut._log.info(f"{name}, bound 2^-{k}: {packets} packets, classes {classes}, {rate:.3f} beats a cycle")
+        tb.log.info(f"{name}, bound 2^-{k}: {packets} packets, classes {classes}, {rate:.3f} beats a cycle")
         assert packets >= 2
         seen = {Tag(tag) for tag in np.flatnonzero(classes)}
         if name in ("mixed", "short"):
@@ -222,10 +220,10 @@ async def every_pattern_and_bound(dut) -> None:
         assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 0)
 
 
-@cocotb.test()
-async def injected_faults_light_fail(dut) -> None:
+@TB.test()
+async def injected_faults_light_fail(tb) -> None:
     """Each fault is seen by the check that it is for; a fresh start is clean again."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     await tb.hear("inceptionn bring-up")
     cases = {0: "wrong_format", 1: "mismatched", 2: "mismatched", 3: "hangs"}
     for fault, check in cases.items():
@@ -253,10 +251,9 @@ async def injected_faults_light_fail(dut) -> None:
     assert (tb.led(LED_PASS), tb.led(LED_FAIL)) == (1, 0)
 
 
-@cocotb.test()
-async def bad_lines_change_nothing(dut) -> None:
+@TB.test()
+async def bad_lines_change_nothing(tb) -> None:
     """Unknown commands and numbers out of range get one line; blanks and case do not matter."""
-    tb = await TB.started(dut)
     await tb.hear("inceptionn bring-up")
     await tb.ask("S")
     for line, answer in {
@@ -282,13 +279,12 @@ async def bad_lines_change_nothing(dut) -> None:
     assert tb.led(LED_RUNNING) == 1
 
 
-@cocotb.test()
-async def rate_leds(dut) -> None:
+@TB.test()
+async def rate_leds(tb) -> None:
     """All four light while packets of MTU size go round at one beat per cycle, none when stopped."""
-    tb = await TB.started(dut)
     await tb.ask("pattern 1")
-    await ClockCycles(dut.aclk, 3000)
-    assert int(dut.leds.value) >> RATE_LEDS == 0b1111
+    await ClockCycles(tb.dut.aclk, 3000)
+    assert int(tb.dut.leds.value) >> RATE_LEDS == 0b1111
     await tb.ask("stop")
-    await ClockCycles(dut.aclk, DRAIN)
-    assert int(dut.leds.value) >> RATE_LEDS == 0
+    await ClockCycles(tb.dut.aclk, DRAIN)
+    assert int(tb.dut.leds.value) >> RATE_LEDS == 0

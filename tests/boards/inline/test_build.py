@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The inline device's bitstream: the flow's checks, the boards' pins, and a small design that is routed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -186,23 +184,6 @@ def test_every_pin_and_clock_of_a_board(name: str) -> None:
             assert f"parameter signed \\DEL_VALUE {steps(port.transmit_ps)}" in netlist or (
                 f"parameter \\DEL_VALUE {steps(port.transmit_ps)}" in netlist
             )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--board", "arty"], "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'"),
-        (["--half"], "--half: needs --codec planes, not paper"),
-        (["--codec", "zip"], "must be one of paper, planes, none, not 'zip'"),
-        (["--seeds", "0"], "must be 1..100, not 0"),
-    ],
-)
-def test_bad_arguments(
-    arguments: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["inline", "build", "--out", str(tmp_path / "out"), *arguments]) == 2
-    assert text in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn regs --uart`` at the serial line of a simulated inline device."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames at line rate into any shell: beats without a pause, and the queue before a shell."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field

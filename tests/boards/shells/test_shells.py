@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The shells in simulation, around the engines' own Verilog, each in its target's dialect."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from pathlib import Path

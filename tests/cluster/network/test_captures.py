@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The pcap files of a cluster, as tshark and scapy see them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

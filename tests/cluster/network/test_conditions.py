@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Loss, reordering, duplication, delay, ECN, VLAN, both MTUs; other traffic on the link is unharmed."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

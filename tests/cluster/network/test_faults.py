@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Faults of the network and of NICs: an application gets what was sent, or its codec's image, or nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

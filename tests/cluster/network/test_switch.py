@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The switch by hand: where frames go, when, and what its faults make of them."""
 
-from __future__ import annotations
-
 import select
 import time
 from collections.abc import Iterator

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Gradients below the bound: kept by default, and said where they are not."""
 
-from __future__ import annotations
-
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, CompressedCommunicator, ErrorFeedback, allreduce_comp
@@ -17,7 +15,6 @@ from inceptionn.collectives.values.lost_energy import LostEnergy, loss_of
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
-Group = Callable[..., list[Any]]
 BOUND = 2.0**-10
 
 

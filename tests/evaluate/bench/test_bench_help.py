@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The benches' help: how long each takes, and its seed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The arrays that rates are measured on are larger than the processor's caches."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench convergence``."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from inceptionn import Codec, cli
+from inceptionn import Codec
 from inceptionn.codec import scale_exponent
 from inceptionn.evaluate.bench.layers import convergence as bench
 from inceptionn.wire import variant
@@ -44,27 +42,17 @@ def test_a_training_is_the_same_with_every_transport_of_exact_values() -> None:
         assert run.losses == pytest.approx(runs[bench.RAW].losses, rel=0.2)
 
 
-def test_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    out, picture = tmp_path / "x.json", tmp_path / "x.svg"
-    arguments = ["--steps", "4", "--seeds", "2", "--models", "mlp", "--workers", "2"]
-    rows = tmp_path / "x.csv"
-    arguments += ["--seed", "3", "--json", str(out), "--csv", str(rows), "--plot", str(picture)]
-    assert cli.main(["bench", "convergence", *arguments]) == 0
-    text = capsys.readouterr().out
+def test_the_command(made_by: Callable[..., Any]) -> None:
+    command = "bench convergence --steps 4 --seeds 2 --models mlp --workers 2 --seed 3"
+    text, facts, rows, _ = made_by(command, csv=True, plot=True)
     assert "2 workers, 4 steps, 2 seeds, bound 2**-6, scale auto; " in text
-    runs = json.loads(out.read_text())["runs"]
+    runs = facts["runs"]
     assert [(run["variant"], run["seed"]) for run in runs] == [
         (variant, seed)
         for variant in ("raw", "bounded", "planes, equal bound", "planes, equal bytes")
         for seed in (3, 4)
     ]
     assert "planes, equal bytes" in text
-    assert picture.read_text().startswith("<?xml")
-    heading, *lines = rows.read_text().splitlines()
+    heading, *lines = rows
     assert heading == "model,variant,k,seed,steps,accuracy,sent,loss"
     assert len(lines) == len(runs)
-    assert cli.main(["bench", "convergence", "--models", "rnn"]) == 2
-    assert "--models takes mlp, cnn, transformer, not 'rnn'" in " ".join(capsys.readouterr().err.split())

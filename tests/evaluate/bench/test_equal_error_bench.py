@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench equal-error``: the other codecs against outside answers, and the command."""
 
-from __future__ import annotations
-
 import csv
-import json
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from inceptionn import Codec, cli
+from inceptionn import Codec
 from inceptionn.evaluate.bench.simulated import equal_error as bench
 from inceptionn.evaluate.bench.simulated.rivals import (
     RIVALS,
@@ -107,21 +105,13 @@ def test_ours_take_no_more_bytes() -> None:
     assert row.ours["planes"].k > row.ours["bounded"].k
 
 
-def test_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.setenv("COLUMNS", "200")
+def test_the_command(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
     monkeypatch.setattr(bench, "MODELS", {"mlp": bench.MODELS["mlp"]})
     monkeypatch.setattr(bench, "SIDE", 64)
     names = ("int8, blocks of 128", "top-k, 1 %")
     monkeypatch.setattr(bench, "RIVALS", [rival for rival in RIVALS if rival.name in names])
-    found, rows, plot = tmp_path / "e.json", tmp_path / "e.csv", tmp_path / "e.svg"
-    outputs = ["--json", str(found), "--csv", str(rows), "--plot", str(plot)]
-    assert cli.main(["bench", "equal-error", "--steps", "20", *outputs]) == 0
-    shown = capsys.readouterr().out
-    assert "Relative L2 error" in shown
-    facts = json.loads(found.read_text())
+    text, facts, rows, _ = made_by("bench equal-error --steps 20", csv=True, plot=True, columns=200)
+    assert "Relative L2 error" in text
     assert len(facts["errors"]) == 2 * 5
     assert {row["sample"] for row in facts["errors"]} > {"mlp, early", "mlp, late"}
     for row in facts["errors"]:
@@ -130,5 +120,4 @@ def test_the_command(
             assert row["bounded"] < row["planes"] < 8
     sparse = [row for row in facts["losses"] if row["rival"] == names[1]]
     assert all(row["ratio"] == pytest.approx(50, rel=0.02) and "bounded" not in row["ours"] for row in sparse)
-    assert len(list(csv.DictReader(rows.read_text().splitlines()))) == 2 * 5 + 2 * 2
-    assert plot.stat().st_size > 1000
+    assert len(list(csv.DictReader(rows))) == 2 * 5 + 2 * 2

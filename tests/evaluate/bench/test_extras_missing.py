@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Without the packages of the extras, benches and examples run, or say in one line what to install."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

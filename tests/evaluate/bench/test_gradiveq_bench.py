@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench gradiveq`` and ``bench a2dtwp``: small runs, tables, figures, and usage errors."""
-
-from __future__ import annotations
+"""``inceptionn bench gradiveq`` and ``bench a2dtwp``: small runs, tables and figures."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +13,11 @@ from inceptionn.evaluate.bench.kernels import a2dtwp
 from inceptionn.evaluate.bench.layers import gradiveq
 
 
-def test_times_between_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = tmp_path / "g.json"
-    arguments = ["--only", "times", "--hosts", "2", "--rates", "1g", "--repeats", "1", "--json", str(figures)]
-    rows = tmp_path / "g.csv"
-    assert main(["bench", "gradiveq", *arguments, "--csv", str(rows)]) == 0
-    out = capsys.readouterr().out
-    assert rows.read_text().splitlines()[1].startswith("time,1000000000,raw,")
-    assert "All-reduce of ResNet-32's convolutions, 461232 values, 2 hosts" in out
-    lines = json.loads(figures.read_text())["times"]["1000000000"]
+def test_times_between_hosts(made_by: Callable[..., Any]) -> None:
+    made = made_by("bench gradiveq --only times --hosts 2 --rates 1g --repeats 1", csv=True)
+    assert made.rows[1].startswith("time,1000000000,raw,")
+    assert "All-reduce of ResNet-32's convolutions, 461232 values, 2 hosts" in made.text
+    lines = made.facts["times"]["1000000000"]
     raw = lines["raw"]["sent"]
     assert raw == 2 * 4 * 461232
     assert 7.5 < raw / lines["qsgd"]["sent"] < 8
@@ -30,31 +26,23 @@ def test_times_between_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert lines["gradiveq-few"]["sent"] < lines["gradiveq"]["sent"] / 2
 
 
-def test_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
     monkeypatch.setattr(gradiveq, "CHANNELS", (4, 8))
-    figures = tmp_path / "g.json"
-    arguments = ["--only", "training", "--steps", "20", "--seeds", "1", "--json", str(figures)]
-    rows = tmp_path / "g.csv"
-    assert main(["bench", "gradiveq", *arguments, "--seed", "7", "--csv", str(rows)]) == 0
-    assert rows.read_text().splitlines()[1].startswith("training,raw,7,")
-    assert "CNN 4-8 on digits, 4 workers, 20 steps, mean of 1 seeds" in capsys.readouterr().out
-    found = json.loads(figures.read_text())
+    made = made_by("bench gradiveq --only training --steps 20 --seeds 1 --seed 7", csv=True)
+    assert made.rows[1].startswith("training,raw,7,")
+    assert "CNN 4-8 on digits, 4 workers, 20 steps, mean of 1 seeds" in made.text
+    found = made.facts
     assert list(found["training"]) == list(gradiveq.NAMES)
     assert found["training"]["raw"][0]["all"] == pytest.approx(1, abs=0.05)
     assert found["training"]["QSGD, 4 bits"][0]["sampling"] > 7
     assert [figure["unit"] for figure in found["figures"]] == 2 * ["x", "points"]
 
 
-def test_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = tmp_path / "g.json"
-    arguments = ["--only", "parts", "--repeats", "2", "--dimension", "9", "--json", str(figures)]
-    assert main(["bench", "gradiveq", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert "ms of processor time" in out
-    assert "d <= K/8, 9" in out
-    found = json.loads(figures.read_text())["parts"]
+def test_parts(made_by: Callable[..., Any]) -> None:
+    made = made_by("bench gradiveq --only parts --repeats 2 --dimension 9")
+    assert "ms of processor time" in made.text
+    assert "d <= K/8, 9" in made.text
+    found = made.facts["parts"]
     assert {name: set(parts) for name, parts in found.items()} == {
         "qsgd": {"compress", "decompress"},
         "gradiveq": {"cut", "compress", "decompress", "join"},
@@ -88,12 +76,10 @@ def test_packing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(set(rates) == {"memcpy", *names} and min(rates.values()) > 0 for rates in paths.values())
 
 
-def test_packing_by_processor_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = tmp_path / "a.json"
-    arguments = ["--size", "1", "--repeats", "1", "--processor-time", "--json", str(figures)]
-    assert main(["bench", "a2dtwp", *arguments]) == 0
-    assert "one thread, processor time;" in capsys.readouterr().out
-    assert json.loads(figures.read_text())["clock"] == "processor time"
+def test_packing_by_processor_time(made_by: Callable[..., Any]) -> None:
+    made = made_by("bench a2dtwp --size 1 --repeats 1 --processor-time")
+    assert "one thread, processor time;" in made.text
+    assert made.facts["clock"] == "processor time"
 
 
 def test_the_slowest_format_counts() -> None:
@@ -101,17 +87,3 @@ def test_the_slowest_format_counts() -> None:
     figures = a2dtwp.figures_of({"avx2": {**rates, "memcpy": 10.0, "unpack3": 4.0}, "numpy": {}})
     assert [figure.measured for figure in figures] == pytest.approx([1.0, 0.4])
     assert [figure.reached for figure in figures] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["gradiveq", "--rates", "fast"], "fast"),
-        (["gradiveq", "--only", "nothing"], "--only takes times, parts, training, not 'nothing'"),
-        (["gradiveq", "--seeds", "0"], "must be 1..100, not 0"),
-        (["a2dtwp", "--size", "0"], "must be 1..4096, not 0"),
-    ],
-)
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", *arguments]) == 2
-    assert why in capsys.readouterr().err

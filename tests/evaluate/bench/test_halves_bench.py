@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench halves``: what raw and compressed gradients of bfloat16 are, and a short run."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from inceptionn import Codec, cli
+from inceptionn import Codec
 from inceptionn.codec import converted
 from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.evaluate.bench.simulated.halves import FORMS, RAW, Halves, rounded
@@ -44,15 +42,14 @@ def test_the_raw_ring_rounds_partial_sums() -> None:
 
 
 @pytest.mark.slow
-def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_run(made_by: Callable[..., Any]) -> None:
     pytest.importorskip("sklearn")
-    out = tmp_path / "h.json"
-    assert cli.main(["bench", "halves", "--quick", "--json", str(out)]) == 0
-    rows = json.loads(out.read_text())["trainings"]
+    made = made_by("bench halves --quick")
+    rows = made.facts["trainings"]
     assert len(rows) == 2 * 2 * len(FORMS)
     for row in rows:
         assert row["ratio"] == 1 if row["form"] == RAW else row["ratio"] > 1.5
     losses = {(row["form"], row["model"], row["optimizer"]): row["loss"] for row in rows}
     for (_, model, optimizer), loss in losses.items():
         assert loss == pytest.approx(losses[RAW, model, optimizer], rel=0.05)
-    assert "planes 2^-12" in capsys.readouterr().out
+    assert "planes 2^-12" in made.text

@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench parallax``: a small run between real hosts, its figures, and usage errors."""
+"""``inceptionn bench parallax``: a small run between real hosts, and its figures."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from inceptionn.cli import main
 from inceptionn.evaluate.bench.layers import parallax
 
 
-def test_a_small_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
     small = {"rows": 400, "width": 8, "length": 8, "samples": 2000, "exponent": 0.5}
     monkeypatch.setattr(parallax, "EMBEDDING", {**parallax.EMBEDDING, **small})
     monkeypatch.setattr(parallax, "MLP", {**parallax.MLP, "width": 8})
     monkeypatch.setattr(parallax, "GRID", (1, 2, 4, 8))
-    figures, picture = tmp_path / "p.json", tmp_path / "p.svg"
-    arguments = ["bench", "parallax", "--hosts", "2", "--steps", "2", "--rounds", "1", "--batch", "4"]
-    rows = tmp_path / "p.csv"
-    arguments += ["--json", str(figures), "--csv", str(rows), "--plot", str(picture)]
-    assert main(arguments) == 0
-    assert rows.read_text().splitlines()[1].startswith(f"sparse,{parallax.HYBRID},")
-    out = capsys.readouterr().out
-    assert "2 hosts, links of 1 Gbit/s" in out
-    assert "(chosen)" in out
-    assert picture.read_text().lstrip().startswith("<?xml")
-    facts = json.loads(figures.read_text())
+    command = "bench parallax --hosts 2 --steps 2 --rounds 1 --batch 4"
+    text, facts, rows, _ = made_by(command, csv=True, plot=True)
+    assert rows[1].startswith(f"sparse,{parallax.HYBRID},")
+    assert "2 hosts, links of 1 Gbit/s" in text
+    assert "(chosen)" in text
     assert [figure["name"] for figure in facts["figures"]][2] == "dense model, step time"
     sparse = facts["results"]["sparse"]
     assert 0 < sparse["variants"][parallax.HYBRID]["alpha"] < 0.2
@@ -52,16 +41,3 @@ def test_figures_are_ratios_of_medians() -> None:
     figures = parallax.figures_of(results)
     assert [figure.measured for figure in figures] == pytest.approx([2.5, 15.0, 1.02, 1.1])
     assert [figure.reached for figure in figures] == [True, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--hosts", "1"], "must be 2..16, not 1"),
-        (["--rate", "fast"], "fast"),
-        (["--batch", "2000", "--hosts", "16"], "--batch times --hosts must be at most 16000, not 32000"),
-    ],
-)
-def test_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "parallax", *arguments]) == 2
-    assert why in capsys.readouterr().err

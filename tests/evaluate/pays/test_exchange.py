@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The model's limits: bytes by arithmetic, the paper's formulas, and what a NIC cannot shrink."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

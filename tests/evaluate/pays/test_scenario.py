@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The verdict is "no" where it must be, and thousands of hosts are simulated as the closed form says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

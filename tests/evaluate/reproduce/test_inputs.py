@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Truncation, the ring in one process, the digit network, and the ImageNet networks' shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The paper against itself: what the checks find in its own numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.evaluate.bench.collective.variants import PAPERS, variant_of

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn reproduce`` as users call it; the artefacts that take seconds, and all of them when slow."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -93,19 +91,6 @@ def test_one_that_fails_does_not_stop_the_others(
     assert cli.main(["reproduce", "all", "--only", "fig15,fig4", "--out", str(tmp_path), *FAST]) == 1
     assert "fig15: RuntimeError: no ring today" in capsys.readouterr().err
     assert (tmp_path / "fig4.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["all", "--only", "fig99"], "--only takes fig4,"),
-        (["fig4", "--seed", "-1"], "must be 0..4294967295, not -1"),
-        (["fig6"], "No such command 'fig6'"),
-    ],
-)
-def test_wrong_settings(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", *arguments]) == 2
-    assert text in capsys.readouterr().err
 
 
 def test_every_artefact_has_a_command() -> None:

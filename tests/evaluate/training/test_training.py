@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Models against finite differences and answers by hand; data sets and batches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

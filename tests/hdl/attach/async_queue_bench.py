@@ -81,23 +81,21 @@ class TB(TestBench):
         dut.o_ready.value = 0
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@TB.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(write=[1.0, 0.3], read=[1.0, 0.3])
-async def in_order(dut, write, read):
+async def in_order(tb, write, read):
     """Every pace on both sides: full, empty and in between."""
-    tb = await TB.started(dut)
     sides = [cocotb.start_soon(tb.produce(300, write)), cocotb.start_soon(tb.consume(300, read))]
     for side in sides:
         await side
     assert not tb.inside
 
 
-@cocotb.test(timeout_time=100, timeout_unit="us")
-async def full_rate_and_depth(dut):
+@TB.test(timeout_time=100, timeout_unit="us")
+async def full_rate_and_depth(tb):
     """It holds its depth and one more; it then moves an item per cycle of the slower clock."""
-    tb = await TB.started(dut)
     writing = cocotb.start_soon(tb.produce(400, 1.0))
-    await ClockCycles(dut.write_clk, 4 * DEPTH + 20)
+    await ClockCycles(tb.dut.write_clk, 4 * DEPTH + 20)
     assert DEPTH <= len(tb.inside) <= DEPTH + 1
     begun = cocotb.utils.get_sim_time("ps")
     await tb.consume(400, 1.0)
@@ -106,11 +104,11 @@ async def full_rate_and_depth(dut):
     assert cycles < 400 * 1.1 + 40, f"{cycles:.0f} cycles for 400 items"
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@TB.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(sides=["write", "read", "both"])
-async def any_reset_empties_both_sides(dut, sides):
+async def any_reset_empties_both_sides(tb, sides):
     """A reset of either side, even a short one at a bad moment, leaves an empty queue that works."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     for _ in range(12):
         writing = cocotb.start_soon(tb.produce(10_000, 0.7))
         reading = cocotb.start_soon(tb.consume(random.randint(1, 30), 0.8))
@@ -140,11 +138,11 @@ async def any_reset_empties_both_sides(dut, sides):
         assert not tb.inside
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
+@TB.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(side=["write", "read"])
-async def a_reset_between_two_edges(dut, side):
+async def a_reset_between_two_edges(tb, side):
     """So short that no register of its own clock sees it: it empties the queue as a longer one does."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     period = {"write": WRITE_PS, "read": READ_PS}[side]
     slower = max(WRITE_PS, READ_PS)
     for at in range(10, 90, 4):
@@ -174,16 +172,15 @@ async def a_reset_between_two_edges(dut, side):
         assert not tb.inside
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def nothing_is_lost_after_a_short_reset(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def nothing_is_lost_after_a_short_reset(tb):
     """What is accepted once a side has heard arrives, also while the other is still held."""
-    tb = await TB.started(dut)
     for side in ("write", "read") * 10:
         # Some items move, so that the pointers differ from zero, and some stay inside.
         both = [cocotb.start_soon(tb.produce(DEPTH, 1.0)), cocotb.start_soon(tb.consume(5, 1.0))]
         for end in both:
             await end
-        clock, reset = getattr(dut, f"{side}_clk"), getattr(dut, f"{side}_rst")
+        clock, reset = getattr(tb.dut, f"{side}_clk"), getattr(tb.dut, f"{side}_rst")
         period = {"write": WRITE_PS, "read": READ_PS}[side]
         await RisingEdge(clock)
         await Timer(period * random.randint(10, 80) // 100, unit="ps")
@@ -191,8 +188,8 @@ async def nothing_is_lost_after_a_short_reset(dut):
         await Timer(period * 5 // 100, unit="ps")
         reset.value = 0
         tb.inside.clear()
-        both = [cocotb.start_soon(tb.after_hearing(clock, dut.write_clk, tb.produce(60, 1.0)))]
-        both += [cocotb.start_soon(tb.after_hearing(clock, dut.read_clk, tb.consume(60, 0.5)))]
+        both = [cocotb.start_soon(tb.after_hearing(clock, tb.dut.write_clk, tb.produce(60, 1.0)))]
+        both += [cocotb.start_soon(tb.after_hearing(clock, tb.dut.read_clk, tb.consume(60, 0.5)))]
         for end in both:
             await end
         assert not tb.inside

@@ -52,10 +52,9 @@ class TB(TestBench):
         return int(answer.resp), int.from_bytes(answer.data, "little")
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def every_address_to_its_slave(dut):
+@TB.test(timeout_time=2, timeout_unit="ms")
+async def every_address_to_its_slave(tb):
     """The first and the last word of every page; after the last slave's nothing is read or written."""
-    tb = await TB.started(dut)
     addresses = [at for page in range(0, SIZE, PAGE) for at in (page, page + PAGE - 4)]
     for address in addresses:
         assert await tb.write(address, address + 1) == (OKAY if address < SLAVES * PAGE else SLVERR)
@@ -67,25 +66,24 @@ async def every_address_to_its_slave(dut):
             assert memory.read_dword(offset) == n * PAGE + offset + 1
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@TB.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(kind=["read", "write"], length=[1, 5])
-async def resets_at_every_cycle(dut, kind, length):
+async def resets_at_every_cycle(tb, kind, length):
     """An access begins in any cycle before, in and after a slave's reset: it is answered, done or refused."""
-    tb = await TB.started(dut)
     last, outcomes = SLAVES - 1, set()
     base = last * PAGE
     for offset in range(-12, length + 12):
         value = 1000 + offset
         assert await tb.write(base, value) == OKAY
         access = cocotb.start_soon(delayed(tb, kind, base, value, max(0, offset)))
-        await ClockCycles(dut.master_clk, 1 + max(0, -offset))
+        await ClockCycles(tb.dut.master_clk, 1 + max(0, -offset))
         tb.resets[last].value = 1
-        await ClockCycles(dut.master_clk, length)
+        await ClockCycles(tb.dut.master_clk, length)
         tb.resets[last].value = 0
         answer = await access
         outcomes.add(answer)
         assert answer in (OKAY, SLVERR)
-        await ClockCycles(dut.master_clk, 12)
+        await ClockCycles(tb.dut.master_clk, 12)
         assert await tb.read(base) == (OKAY, tb.memories[last].read_dword(0))
     assert outcomes == {OKAY, SLVERR}, "every access came too early, or every one too late"
 

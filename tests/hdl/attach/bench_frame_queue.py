@@ -81,11 +81,10 @@ def pauses(probability: float):
         yield random.random() < probability
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
+@TB.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(source=[0.0, 0.5], sink=[0.0, 0.6])
-async def whole_frames(dut, source, sink):
+async def whole_frames(tb, source, sink):
     """Every length around a beat, gaps on both sides; bad frames marked or dropped."""
-    tb = await TB.started(dut)
     tb.source.set_pause_generator(pauses(source))
     sizes = [1, BYTES - 1, BYTES, BYTES + 1, 3 * BYTES, *(random.randint(1, 6 * BYTES) for _ in range(20))]
     frames = [(random.randbytes(size), random.random() < 0.2) for size in sizes]
@@ -98,10 +97,9 @@ async def whole_frames(dut, source, sink):
     assert tb.dropped == len(frames) - len(expected)
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def too_long(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def too_long(tb):
     """A frame that can never be whole inside is dropped; the longest that fits, and its neighbours, pass."""
-    tb = await TB.started(dut)
     sizes = [LONGEST, LONGEST + 1, 5, 3 * LONGEST, LONGEST, BYTES]
     frames = [(random.randbytes(size), False) for size in sizes]
     sending = cocotb.start_soon(tb.send(frames))
@@ -110,14 +108,13 @@ async def too_long(dut):
     assert tb.dropped == 2
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us", skip=not LOSSY)
-async def source_that_cannot_wait(dut):
+@TB.test(timeout_time=400, timeout_unit="us", skip=not LOSSY)
+async def source_that_cannot_wait(tb):
     """With the output stalled, what does not fit is lost by whole frames, and all else is delivered."""
-    tb = await TB.started(dut)
     tb.sink.pause = True
     frames = [(random.randbytes(3 * BYTES), False) for _ in range(DEPTH)]
     await tb.send(frames)
-    await ClockCycles(dut.aclk, 8)
+    await ClockCycles(tb.dut.aclk, 8)
     assert 0 < tb.dropped < len(frames)
     kept = len(frames) - tb.dropped
     tb.sink.pause = False

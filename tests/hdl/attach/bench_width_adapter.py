@@ -53,56 +53,51 @@ class TB(TestBench):
         return int(get_sim_time("ns") - begun) // 4
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@TB.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(source=[0.0, 0.5], sink=[0.0, 0.5])
-async def every_length(dut, source, sink):
+async def every_length(tb, source, sink):
     """Lengths around both widths, gaps and back-pressure, some frames marked bad."""
-    tb = await TB.started(dut)
     for end, probability in ((tb.source, source), (tb.sink, sink)):
         end.set_pause_generator(iter(lambda p=probability: random.random() < p, None))
     sizes = [*range(1, 2 * WIDE + 2), *(random.randint(1, 5 * WIDE) for _ in range(20))]
     await tb.run([(random.randbytes(size), random.random() < 0.2) for size in sizes])
-    await ClockCycles(dut.aclk, 8)
+    await ClockCycles(tb.dut.aclk, 8)
     assert tb.sink.empty()
     assert tb.sink.idle()
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def full_pace(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def full_pace(tb):
     """A narrow beat per cycle, back to back."""
-    tb = await TB.started(dut)
     cycles = await tb.run([(random.randbytes(4 * WIDE), False) for _ in range(20)])
     assert cycles <= 20 * 4 * WIDE // NARROW + 8
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
-async def a_hole_makes_the_frame_bad(dut):
+@TB.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
+async def a_hole_makes_the_frame_bad(tb):
     """A narrow beat before tlast that lacks any one byte; the next frame is good again."""
-    tb = await TB.started(dut)
     for hole in range(NARROW):
         await tb.run([(random.randbytes(2 * NARROW + 1), False)], hole=hole)
         await tb.run([(random.randbytes(3 * WIDE), False)])
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def reset_within_a_frame(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def reset_within_a_frame(tb):
     """What follows a reset starts in byte 0, is good, and waits for nothing that came before."""
-    tb = await TB.started(dut)
     for beats in range(1, 2 * WIDE // NARROW + 1):
         for size in (4 * WIDE, WIDE + 1):
             keep = [int(not WIDENS), *[1] * (size - 1)]
             await tb.source.send(AxiStreamFrame(random.randbytes(size), tkeep=keep, tuser=[1] * size))
-        await ClockCycles(dut.aclk, 2 + beats)
+        await ClockCycles(tb.dut.aclk, 2 + beats)
         await tb.reset()
-        assert not int(dut.m_axis_tvalid.value)
+        assert not int(tb.dut.m_axis_tvalid.value)
         await tb.run([(random.randbytes(WIDE + 1), False)])
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def takes_a_beat_before_it_is_asked(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def takes_a_beat_before_it_is_asked(tb):
     """``tready`` of an empty adapter waits for no ``tready`` behind it."""
-    tb = await TB.started(dut)
     tb.sink.pause = True
     await tb.source.send(AxiStreamFrame(bytes(1)))
-    await ClockCycles(dut.aclk, 6)
-    assert int(dut.m_axis_tvalid.value)
+    await ClockCycles(tb.dut.aclk, 6)
+    assert int(tb.dut.m_axis_tvalid.value)

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The queue between two clocks in simulation, what it refuses, and the marks on its registers."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from amaranth.hdl import ClockDomain, Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from clock_ports import ClockPorts
 
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE, AsyncQueue, CrossingPlatform
 from inceptionn.hdl.verilog import convert
@@ -20,30 +15,12 @@ BENCH = Path(__file__).with_name("async_queue_bench.py")
 DEPTH = 8
 
 
-class _Clocked(wiring.Component):
-    """The queue with its clocks and resets as ports."""
-
-    def __init__(self) -> None:
-        queue = AsyncQueue(16, DEPTH, write_domain="write", read_domain="read")
-        clocks = {f"{side}_{name}": In(1) for side in ("write", "read") for name in ("clk", "rst")}
-        self.queue = queue
-        super().__init__({**clocks, **dict(queue.signature.members.items())})
-
-    def elaborate(self, platform: Any) -> Module:
-        m = Module()
-        for side in ("write", "read"):
-            domain = ClockDomain(side)
-            domain.clk, domain.rst = getattr(self, f"{side}_clk"), getattr(self, f"{side}_rst")
-            m.domains += domain
-        m.submodules.queue = self.queue
-        wiring.connect(m, wiring.flipped(self.i), self.queue.i)
-        wiring.connect(m, self.queue.o, wiring.flipped(self.o))
-        return m
-
-
 @pytest.fixture(scope="module")
 def verilog() -> str:
-    return convert(_Clocked(), "async_queue", platform=CrossingPlatform(), own_clocks=True)
+    queue = AsyncQueue(16, DEPTH, write_domain="write", read_domain="read")
+    return convert(
+        ClockPorts(queue, "write", "read"), "async_queue", platform=CrossingPlatform(), own_clocks=True
+    )
 
 
 @pytest.mark.parametrize(

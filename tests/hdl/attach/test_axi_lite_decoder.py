@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One AXI4-Lite port for several register banks in simulation, each with a clock and resets of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import ClockDomain, DomainRenamer, Module
+from amaranth.hdl import DomainRenamer, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from clock_ports import add_domains
 
 from inceptionn.hdl.attach.async_queue import CrossingPlatform
 from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
@@ -34,11 +33,8 @@ class _Banks(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for name in ("master", *(f"slave{n}" for n in range(self.slaves))):
-            domain = ClockDomain(name)
-            domain.clk = self.master_clk if name == "master" else self.slave_clk
-            domain.rst = getattr(self, f"{name}_rst")
-            m.domains += domain
+        slaves = {f"slave{n}": (self.slave_clk, getattr(self, f"slave{n}_rst")) for n in range(self.slaves)}
+        add_domains(m, master=(self.master_clk, self.master_rst), **slaves)
         decoder = AXI4LiteDecoder(self.slaves, page_width=PAGE_WIDTH, addr_width=ADDRESS_WIDTH)
         m.submodules.decoder = DomainRenamer("master")(decoder)
         wiring.connect(m, wiring.flipped(self.s_axil), decoder.s_axil)

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AXI4-Lite between two clocks in simulation, with resets of one side alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from amaranth.hdl import ClockDomain, Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from clock_ports import ClockPorts
 
 from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE, CrossingPlatform
 from inceptionn.hdl.attach.clock_crossing import AXI4LiteCrossing
@@ -18,33 +13,13 @@ from inceptionn.hdl.verilog import convert
 from inceptionn.sim.runner import run_bench
 
 BENCH = Path(__file__).with_name("axi_lite_crossing_bench.py")
-SIDES = ("master", "slave")
-
-
-class _Clocked(wiring.Component):
-    """The crossing with its clocks and resets as ports."""
-
-    def __init__(self) -> None:
-        self.crossing = AXI4LiteCrossing(master_domain="master", slave_domain="slave", addr_width=6)
-        clocks = {f"{side}_{name}": In(1) for side in SIDES for name in ("clk", "rst")}
-        super().__init__({**clocks, **dict(self.crossing.signature.members.items())})
-
-    def elaborate(self, platform: Any) -> Module:
-        m = Module()
-        for side in SIDES:
-            domain = ClockDomain(side)
-            domain.clk, domain.rst = getattr(self, f"{side}_clk"), getattr(self, f"{side}_rst")
-            m.domains += domain
-        m.submodules.crossing = crossing = self.crossing
-        wiring.connect(m, wiring.flipped(self.s_axil), crossing.s_axil)
-        wiring.connect(m, crossing.m_axil, wiring.flipped(self.m_axil))
-        m.d.comb += self.alive.eq(crossing.alive)
-        return m
 
 
 @pytest.fixture(scope="module")
 def verilog() -> str:
-    return convert(_Clocked(), "axi_lite_crossing", platform=CrossingPlatform(), own_clocks=True)
+    crossing = AXI4LiteCrossing(master_domain="master", slave_domain="slave", addr_width=6)
+    clocked = ClockPorts(crossing, "master", "slave")
+    return convert(clocked, "axi_lite_crossing", platform=CrossingPlatform(), own_clocks=True)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The queue of whole frames in simulation, and what it refuses."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.hdl.attach.frame_queue import FrameQueue

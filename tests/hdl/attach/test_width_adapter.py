@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The width adapters in simulation, and what they refuse."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.hdl.attach.width_adapter import Narrower, Widener

@@ -44,10 +44,9 @@ class TB(Lockstep):
             await self.gap()
 
 
-@cocotb.test()
-async def every_level_and_size(dut):
+@TB.test()
+async def every_level_and_size(tb):
     """All levels before all sizes, within a block and at its end."""
-    tb = await TB.started(dut)
     cases = [(level, size) for level in range(BEAT_BYTES) for size in range(BEAT_BYTES + 1)]
     random.shuffle(cases)
     for level, size in cases:
@@ -60,11 +59,10 @@ async def every_level_and_size(dut):
     await tb.drain()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.5])
-async def blocks_back_to_back(dut, gaps):
+async def blocks_back_to_back(tb, gaps):
     """Blocks of one vector and more, as close as they may be; empty ones and full ones as well."""
-    tb = await TB.started(dut)
     full = BEAT_BYTES
     for _ in range(300):
         sizes = random.choice(
@@ -75,10 +73,9 @@ async def blocks_back_to_back(dut, gaps):
     assert tb.beats > 500
 
 
-@cocotb.test()
-async def one_beat_per_cycle(dut):
+@TB.test()
+async def one_beat_per_cycle(tb):
     """Full vectors at every offset: a beat in each cycle."""
-    tb = await TB.started(dut)
     for level in range(BEAT_BYTES):
         await tb.send([level] + [BEAT_BYTES] * 20)
     await tb.drain()

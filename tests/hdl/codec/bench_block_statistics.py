@@ -134,11 +134,10 @@ def gain_of(group: Group) -> dict[str, int]:
     return {"lanes": lanes, "carries": carries}
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
-async def blocks_back_to_back(dut, gaps):
+async def blocks_back_to_back(tb, gaps):
     """Every length to 40 lanes and some more, blocks as close as they may be."""
-    tb = await TB.started(dut)
     counts = [*range(1, 41), *(some_length(random) for _ in range(20))]
     for count in random.sample(counts, len(counts)):
         params = random.choice([DEFAULT, any_parameters(random)])
@@ -146,19 +145,17 @@ async def blocks_back_to_back(dut, gaps):
     await tb.finish()
 
 
-@cocotb.test()
-async def one_burst_each(dut):
+@TB.test()
+async def one_burst_each(tb):
     """The shortest blocks in the shortest distance, with data of every size."""
-    tb = await TB.started(dut)
     for _ in range(400):
         await tb.send(groups_of(some_lanes(random.randint(1, WIDTH), DEFAULT, random), DEFAULT))
     await tb.finish()
 
 
-@cocotb.test()
-async def longest(dut):
+@TB.test()
+async def longest(tb):
     """2304 lanes of each kind, and those with the greatest sums."""
-    tb = await TB.started(dut)
     for kind in KINDS.values():
         await tb.send(groups_of(kind(MAX_LANES, random), DEFAULT))
     ones = np.full(MAX_LANES, 0xFFFFFFFF, np.uint32)

@@ -98,10 +98,9 @@ def random_block() -> tuple[int, int, int]:
     return groups, random.choice([0, 1, 32, random.randint(0, 32 * groups)]), random.randrange(WORDS)
 
 
-@cocotb.test()
-async def every_place(dut):
+@TB.test()
+async def every_place(tb):
     """Data begins at each word of a beat, after tag planes of every length to two beats and a word."""
-    tb = await TB.started(dut)
     for words in range(1, 2 * WORDS + 2):
         for place in range(min(WORDS, words)):
             data = random.choice([0, 1, 31, 32, 33, 64, 65, random.randint(0, 100)])
@@ -109,10 +108,9 @@ async def every_place(dut):
     await tb.finish()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(write=[0.2, 0.9], step=[0.2, 0.9], drop=[0.0, 0.3])
-async def random_blocks(dut, write, step, drop):
-    tb = await TB.started(dut)
+async def random_blocks(tb, write, step, drop):
     number = 40 if write == step == 0.9 else 12
     for _ in range(number):
         tb.add(*random_block())
@@ -121,11 +119,10 @@ async def random_blocks(dut, write, step, drop):
     assert bool(tb.dropped) == (drop > 0)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(shape=[(MOST, 32 * MOST), (MOST, 0), (1, 0), (1, 32), (7, 200)])
-async def filled_to_the_brim(dut, shape):
+async def filled_to_the_brim(tb, shape):
     """The reader sleeps until the writer has used all of its slack, whichever ring is full first."""
-    tb = await TB.started(dut)
     groups, data = shape
     # Rings fill at another place each time.
     for _ in range(3):
@@ -140,11 +137,10 @@ async def filled_to_the_brim(dut, shape):
     await tb.finish(1.0, 1.0)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(drop=[0.0, 0.5, 1.0])
-async def read_without_a_pause(dut, drop):
+async def read_without_a_pause(tb, drop):
     """Where blocks wait, every cycle steps or drops: the next one is at hand in the cycle after the last."""
-    tb = await TB.started(dut)
     for _ in range(30):
         tb.add(random.choice([1, 5]), random.choice([0, 40]), random.randrange(WORDS))
     while tb.open or tb.ready_to_write:
@@ -158,20 +154,18 @@ async def read_without_a_pause(dut, drop):
     await tb.finish()
 
 
-@cocotb.test()
-async def every_number_of_beats(dut):
+@TB.test()
+async def every_number_of_beats(tb):
     """Blocks whose numbers of beats have each bit in turn, of tags, of data, and of both."""
-    tb = await TB.started(dut)
     for bit in range(MOST.bit_length()):
         for groups, beats in ((1 << bit, 0), (1 << bit, 1 << bit)):
             tb.add(groups, beats * BEAT_BYTES * GROUP_LANES // BEAT.lanes, random.randrange(WORDS))
     await tb.finish()
 
 
-@cocotb.test()
-async def holds_the_longest_while_it_is_read(dut):
+@TB.test()
+async def holds_the_longest_while_it_is_read(tb):
     """A block of 2304 raw lanes is written while one is read: ``room`` does not wait for the whole first."""
-    tb = await TB.started(dut)
     for _ in range(2):
         tb.add(MOST, 32 * MOST, 0)
     while len(tb.open) or tb.ready_to_write:

@@ -132,10 +132,9 @@ class TB(BlockReader):
         assert self.read("room")
 
 
-@cocotb.test()
-async def every_setting(dut):
+@TB.test()
+async def every_setting(tb):
     """All bounds and modes, all kinds of values, and other numbers; they change as soon as they may."""
-    tb = await TB.started(dut)
     for params in [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(40))]:
         for _ in range(3):
             kind = random.choice(TYPES)
@@ -143,10 +142,9 @@ async def every_setting(dut):
     await tb.finish()
 
 
-@cocotb.test()
-async def every_length_and_place(dut):
+@TB.test()
+async def every_length_and_place(tb):
     """Lengths that matter, each at a place of its own, and every place with the shortest."""
-    tb = await TB.started(dut)
     for index, count in enumerate(LENGTHS):
         kind = random.choice(TYPES)
         await tb.send(some_lanes(count, DEFAULT, random, kind), place=(5 * index) % WORDS, kind=kind)
@@ -156,10 +154,9 @@ async def every_length_and_place(dut):
     await tb.finish()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.3], step=[0.2, 0.8], drop=[0.0, 0.4])
-async def pauses_and_drops(dut, gaps, step, drop):
-    tb = await TB.started(dut)
+async def pauses_and_drops(tb, gaps, step, drop):
     tb.step_probability, tb.drop_probability = step, drop
     for _ in range(30):
         kind = random.choice(TYPES)
@@ -168,17 +165,16 @@ async def pauses_and_drops(dut, gaps, step, drop):
     assert bool(tb.dropped) == (drop > 0)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(count=[1, 8, 120, 362, MAX_LANES], kind=["zeros", "large", "edges"])
-async def reader_asleep(dut, count, kind):
+async def reader_asleep(tb, count, kind):
     """Bursts come until ``room`` falls, and some more; then the reader wakes, and all is there."""
-    tb = await TB.started(dut)
     tb.step_probability = 0.0
     lanes = KINDS[kind](count, random)
 
     async def wake() -> None:
         while not tb.stalled:
-            await FallingEdge(dut.aclk)
+            await FallingEdge(tb.dut.aclk)
         tb.step_probability = 0.9
 
     cocotb.start_soon(wake())
@@ -190,20 +186,18 @@ async def reader_asleep(dut, count, kind):
     await tb.finish()
 
 
-@cocotb.test()
-async def room_is_for_the_longest(dut):
+@TB.test()
+async def room_is_for_the_longest(tb):
     """``room`` does not fall in a block of 2304 lanes, with another one like it being read."""
-    tb = await TB.started(dut)
     for _ in range(3):
         await tb.send(KINDS["large"](MAX_LANES, random), place=0)
         assert tb.credit == LATE
     await tb.finish()
 
 
-@cocotb.test()
-async def can_be_read_in_time(dut):
+@TB.test()
+async def can_be_read_in_time(tb):
     """In exactly the cycle promised, whatever its length."""
-    tb = await TB.started(dut)
     for count in (1, 8, 9, 64, 362):
         for kind in ("zeros", "large", "edges"):
             tb.step_probability = 0.0
@@ -216,10 +210,9 @@ async def can_be_read_in_time(dut):
             await tb.finish()
 
 
-@cocotb.test()
-async def reset_in_the_middle(dut):
+@TB.test()
+async def reset_in_the_middle(tb):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await TB.started(dut)
     tb.step_probability = 0.0
     for _ in range(3):
         await tb.send(some_lanes(100, DEFAULT, random))

@@ -84,18 +84,16 @@ class TB(Lockstep):
             came.clear()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(push=[1.0, 0.5], take=[1.0, 0.5, 0.1])
-async def any_pace(dut, push, take):
+async def any_pace(tb, push, take):
     """Good and malformed blocks, while either side is the slower one."""
-    tb = await TB.started(dut)
     await tb.run(mixture(25, None, 0.3, random), push=push, take=take)
 
 
-@cocotb.test()
-async def latency(dut):
+@TB.test()
+async def latency(tb):
     """The first burst of an idle decompressor, after the first beat."""
-    tb = await TB.started(dut)
     start = tb.now
     seen = await tb.run([good(WIDTH, DEFAULT, "large", random)])
     assert seen[0] - start <= LATENCY

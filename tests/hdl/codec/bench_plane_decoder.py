@@ -188,25 +188,23 @@ class TB(TestBench):
         raise AssertionError(f"{len(groups)} groups still outstanding after {CYCLE_LIMIT} cycles")
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(write=[1.0, 0.3], take=[1.0, 0.3])
-async def planes(dut, write, take):
-    tb = await TB.started(dut)
+async def planes(tb, write, take):
     counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
     random.shuffle(counts)
     await tb.run([Plane.random(count) for count in counts], write, take)
-    dut.groups_ready.value = 1
+    tb.dut.groups_ready.value = 1
     for _ in range(40):
-        await FallingEdge(dut.aclk)
-        assert not dut.groups_valid.value
-    assert dut.stored.value == 0, "beats are stored after the last group"
+        await FallingEdge(tb.dut.aclk)
+        assert not tb.dut.groups_valid.value
+    assert tb.dut.stored.value == 0, "beats are stored after the last group"
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(write=[1.0, 0.3])
-async def planes_cut_short(dut, write):
+async def planes_cut_short(tb, write):
     """The announced number of groups comes out, and the next block is right."""
-    tb = await TB.started(dut)
     await tb.run(
         [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 from collections import deque
 
-import cocotb
 from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 
@@ -107,10 +106,9 @@ def sizes_of(marks: int) -> list[int]:
     return [TAG_BYTES[marks >> at & 3] for at in range(0, MARK_BITS, 2)]
 
 
-@cocotb.test()
-async def every_position(dut):
+@TB.test()
+async def every_position(tb):
     """Even and odd first beats, all of their bytes, all raw, then of random sizes."""
-    tb = await TB.started(dut)
     for _ in range(8):
         await tb.step(append=True)
     for round_ in range(20):
@@ -123,10 +121,9 @@ async def every_position(dut):
     assert tb.checked == 20 * 3 * BEAT_BYTES
 
 
-@cocotb.test()
-async def while_it_fills(dut):
+@TB.test()
+async def while_it_fills(tb):
     """Requests of every age while beats come in, over several turns of all counters."""
-    tb = await TB.started(dut)
     for _ in range(6000):
         if len(tb.kept) > 2 and random.random() < 0.8:
             beat = random.choice([0, len(tb.kept) - 2, random.randrange(len(tb.kept) - 1)])

@@ -183,18 +183,16 @@ def kinds(count: int, params: Parameters = DEFAULT) -> Packet:
     return Packet(some_lanes(count, params, random), params)
 
 
-@cocotb.test()
-async def nothing_comes_from_nothing(dut):
-    tb = await TB.started(dut)
-    assert dut.s_axis_tready.value == 1
-    await ClockCycles(dut.aclk, 100)
+@TB.test()
+async def nothing_comes_from_nothing(tb):
+    assert tb.dut.s_axis_tready.value == 1
+    await ClockCycles(tb.dut.aclk, 100)
     assert not tb.produced
 
 
-@cocotb.test()
-async def every_setting(dut):
+@TB.test()
+async def every_setting(tb):
     """All bounds and modes with all kinds of values, and other numbers; they change as soon as they may."""
-    tb = await TB.started(dut)
     settings = [*ALL_PARAMETERS, *(any_parameters(random) for _ in range(20))]
     random.shuffle(settings)
     await tb.run(
@@ -204,10 +202,9 @@ async def every_setting(dut):
     )
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(idle=[0.0, 0.3, 0.9], back_pressure=[0.0, 0.3, 0.9])
-async def every_length(dut, idle, back_pressure):
-    tb = await TB.started(dut)
+async def every_length(tb, idle, back_pressure):
     counts = [*LENGTHS]
     if idle or back_pressure or SHORT:
         counts = [*random.sample(range(1, 65), 24), *random.sample(range(360, 371), 2)]
@@ -217,19 +214,17 @@ async def every_length(dut, idle, back_pressure):
     await tb.run((kinds(count) for count in counts), cycles_per_beat=30)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(kind=list(KINDS))
-async def every_kind_back_to_back(dut, kind):
-    tb = await TB.started(dut)
+async def every_kind_back_to_back(tb, kind):
     counts = [some_length(random) for _ in range(8 if SHORT else 40)]
     await tb.run(Packet(KINDS[kind](count, random)) for count in counts)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(paused=[False, True])
-async def overlong_packets_are_marked(dut, paused):
+async def overlong_packets_are_marked(tb, paused):
     """Packets of more than 2304 lanes, twice as many included, each with a good one after it."""
-    tb = await TB.started(dut)
     if paused:
         tb.pause(pauses(0.3, 5), pauses(0.3, 20))
     counts = [MAX_LANES + 1, MAX_LANES + 8, MAX_LANES + 100, 2 * MAX_LANES, 2 * MAX_LANES + 3]
@@ -237,19 +232,17 @@ async def overlong_packets_are_marked(dut, paused):
         await tb.run([kinds(count), kinds(some_length(random)), kinds(MAX_LANES)], cycles_per_beat=8)
 
 
-@cocotb.test()
-async def marks_keep_to_their_blocks(dut):
+@TB.test()
+async def marks_keep_to_their_blocks(tb):
     """As many small blocks inside as fit, while an overlong packet's block waits among them."""
-    tb = await TB.started(dut)
     for before in (0, 40):
         tb.pause(None, itertools.chain(itertools.repeat(True, 1500), itertools.repeat(False)))
         await tb.run([kinds(1)] * before + [kinds(MAX_LANES + 1)] + [kinds(1)] * 200)
 
 
-@cocotb.test()
-async def output_stalled_for_long(dut):
+@TB.test()
+async def output_stalled_for_long(tb):
     """Everything inside fills up, the input stops, and nothing is lost."""
-    tb = await TB.started(dut)
     for kind in ("zeros", "large", "gradients"):
         tb.pause(None, itertools.chain(itertools.repeat(True, 1500), itertools.repeat(False)))
         await tb.run([Packet(KINDS[kind](count, random)) for count in [1] * 150 + [362] * 20])
@@ -257,11 +250,10 @@ async def output_stalled_for_long(dut):
         assert stop > 500, "the input did not have to wait for the output"
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(kind=["gradients", "zeros", "large"])
-async def one_beat_per_cycle(dut, kind):
+async def one_beat_per_cycle(tb, kind):
     """In, but for the pause between packets; or out, where blocks of raw lanes are longer than packets."""
-    tb = await TB.started(dut)
     for count in (16, 362, MAX_LANES):
         packets = [Packet(KINDS[kind](count, random)) for _ in range(3 if count == MAX_LANES else 20)]
         await tb.run(packets)
@@ -273,25 +265,23 @@ async def one_beat_per_cycle(dut, kind):
             assert lost == {PAUSE}, f"idle cycles at the input: {sorted(lost)}"
 
 
-@cocotb.test()
-async def latency(dut):
+@TB.test()
+async def latency(tb):
     """From the last input beat to the first output beat, with nothing else inside."""
-    tb = await TB.started(dut)
     for count in (1, 8, 9, 64, 362, MAX_LANES):
         for kind in ("zeros", "large", "edges"):
             await tb.run([Packet(KINDS[kind](count, random))])
             cycles = tb.latency()
-            dut._log.info("%d lanes of %s: %d cycles", count, kind, cycles)
+            tb.log.info("%d lanes of %s: %d cycles", count, kind, cycles)
             assert cycles == LATENCY, f"{count} lanes of {kind}: {cycles} cycles"
 
 
-@cocotb.test()
-async def reset_in_the_middle(dut):
+@TB.test()
+async def reset_in_the_middle(tb):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await TB.started(dut)
     await tb.source.send(AxiStreamFrame(kinds(MAX_LANES).data))
     await tb.source.send(AxiStreamFrame(kinds(200).data))
-    await ClockCycles(dut.aclk, 330)
+    await ClockCycles(tb.dut.aclk, 330)
     assert tb.produced
     await tb.reset(8, 60)
     assert tb.sink.empty()

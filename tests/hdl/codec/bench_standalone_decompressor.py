@@ -136,27 +136,24 @@ class TB(TestBench):
         return sum(block.bursts for block in blocks[warm_up + 1 :]) / (ends[-1] - ends[warm_up])
 
 
-@cocotb.test()
-async def nothing_comes_from_nothing(dut):
-    tb = await TB.started(dut)
-    assert dut.s_axis_tready.value == 1
-    await ClockCycles(dut.aclk, 100)
+@TB.test()
+async def nothing_comes_from_nothing(tb):
+    assert tb.dut.s_axis_tready.value == 1
+    await ClockCycles(tb.dut.aclk, 100)
     assert not tb.produced
 
 
-@cocotb.test()
-async def every_setting(dut):
+@TB.test()
+async def every_setting(tb):
     """All bounds and modes, all kinds of values, bases changing from block to block."""
-    tb = await TB.started(dut)
     await tb.run(
         good(random.randint(1, 100), params, kind, random) for params in ALL_PARAMETERS for kind in KINDS
     )
 
 
-@cocotb.test()
-async def every_size(dut):
+@TB.test()
+async def every_size(tb):
     """Every code after every other one; or all 3^8 sizes of the first seven lanes' vectors that differ."""
-    tb = await TB.started(dut)
     if CODEC == "planes":
         codes = [code for pair in itertools.product(range(CODES), repeat=2) for code in pair]
         await tb.run(
@@ -175,10 +172,9 @@ async def every_size(dut):
     )
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(idle=[0.0, 0.3, 0.9], back_pressure=[0.0, 0.3, 0.9])
-async def every_length(dut, idle, back_pressure):
-    tb = await TB.started(dut)
+async def every_length(tb, idle, back_pressure):
     counts = [*range(1, 65), *range(360, 371), 2048, 2250, *range(2297, MAX_LANES + 1)]
     if idle or back_pressure:
         counts = [
@@ -195,10 +191,9 @@ async def every_length(dut, idle, back_pressure):
     )
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(kind=list(MALFORMATIONS), paused=[False, True])
-async def malformed_between_good(dut, kind, paused):
-    tb = await TB.started(dut)
+async def malformed_between_good(tb, kind, paused):
     blocks = []
     for _ in range(10):
         for spoilt in (False, True, random.random() < 0.5):
@@ -214,17 +209,15 @@ async def malformed_between_good(dut, kind, paused):
     )
 
 
-@cocotb.test()
-async def output_stalled_for_long(dut):
+@TB.test()
+async def output_stalled_for_long(tb):
     """Every buffer fills up, left-over bytes included, and nothing is lost."""
-    tb = await TB.started(dut)
     stall = itertools.chain(itertools.repeat(1, 3000), itertools.repeat(0))
     await tb.run(mixture(60, None, 0.5, random), pause_sink=stall, cycles_per_beat=20)
 
 
-@cocotb.test()
-async def mixed(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def mixed(tb):
     for probability in (0.0, 0.5):
         await tb.run(
             mixture(40, None, 0.4, random),
@@ -246,11 +239,10 @@ def barely(count: int, params: Parameters) -> Block:
     return of_tags(tags, params, random)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(count=[362, 2250])
-async def throughput(dut, count):
+async def throughput(tb, count):
     """One burst per cycle at every ratio and code, blocks back to back."""
-    tb = await TB.started(dut)
     number = 6 + 4000 // count
     mixes = [(1,), (0, 1), (0, 0, 0, 1), (1, 2), (2,), (2, 3), (3, 3, 1), (0, 3)]
     if CODEC == "planes":
@@ -272,41 +264,38 @@ async def throughput(dut, count):
         await tb.run(blocks)
         ratio = 4 * count / np.mean([len(block.data) for block in blocks])
         rate = tb.rate(blocks, 1)
-        dut._log.info("%d lanes, ratio %.2f: %.4f bursts per cycle", count, ratio, rate)
+        tb.log.info("%d lanes, ratio %.2f: %.4f bursts per cycle", count, ratio, rate)
         assert rate >= 0.97, f"{rate:.4f} bursts per cycle at a ratio of {ratio:.2f}"
 
 
-@cocotb.test()
-async def throughput_of_small_blocks(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def throughput_of_small_blocks(tb):
     blocks = [good(2 * WIDTH, DEFAULT, "gradients", random) for _ in range(100)]
     await tb.run(blocks)
     lost = 2 / tb.rate(blocks, 1) - 2
-    dut._log.info("blocks of two bursts: %.2f cycles lost", lost)
+    tb.log.info("blocks of two bursts: %.2f cycles lost", lost)
     assert lost <= 2
 
 
-@cocotb.test()
-async def latency(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def latency(tb):
     for count in (8, 16, 362, 2250):
         plane_beats = -(-count // WORD_LANES) * TAG_WORD_BYTES // BEAT_BYTES
         await tb.run([good(count, DEFAULT, "large", random)])
         first, _ = tb.produced[0]
         from_block, from_data = first - tb.accepted[0], first - tb.accepted[plane_beats]
-        dut._log.info("%d lanes: %d cycles from the block, %d from its data", count, from_block, from_data)
+        tb.log.info("%d lanes: %d cycles from the block, %d from its data", count, from_block, from_data)
         assert from_block <= LATENCY + max(0, plane_beats - 7)
         assert plane_beats < 2 or from_data <= DATA_LATENCY
 
 
-@cocotb.test()
-async def reset_in_the_middle(dut):
+@TB.test()
+async def reset_in_the_middle(tb):
     """What is inside at reset never comes out; what follows is right."""
-    tb = await TB.started(dut)
     block = good(2250, DEFAULT, "large", random)
-    dut.cfg_b.value = block.base
+    tb.dut.cfg_b.value = block.base
     await tb.source.send(AxiStreamFrame(block.data, tuser=block.count))
-    await ClockCycles(dut.aclk, 120)
+    await ClockCycles(tb.dut.aclk, 120)
     await tb.reset(8, 60)
     assert tb.sink.empty()
     await tb.run(mixture(10, None, 0.3, random), cycles_per_beat=4)

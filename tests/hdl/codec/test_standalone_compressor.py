@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import random
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from bench_modules import bench_module
 
 from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
@@ -21,20 +18,9 @@ from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
-SUPPORT = HERE.parent / "support"
 BENCH = HERE / "bench_standalone_compressor.py"
 MODULE = "inceptionn_compressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
-
-
-def load(name: str) -> ModuleType:
-    """The module ``name`` beside this file."""
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.slow
@@ -48,9 +34,7 @@ def test_bench_on_icarus() -> None:
 def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
     seed = 0
-    monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
-    monkeypatch.syspath_prepend(SUPPORT)
-    blocks = load("compressor_blocks")
+    blocks = bench_module("codec/compressor_blocks.py", monkeypatch, codec=codec)
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
     verilog.write_text(emit(StandaloneCompressor(EngineShape.of(lanes, codec)), MODULE))

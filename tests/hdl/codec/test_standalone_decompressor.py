@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import random
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from bench_modules import bench_module
 
 from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.engine.shape import EngineShape
@@ -21,20 +18,8 @@ from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import CODECS, LANE_BYTES
 
-HERE = Path(__file__).parent
-SUPPORT = HERE.parent / "support"
 MODULE = "inceptionn_decompressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
-
-
-def load(name: str) -> ModuleType:
-    """The module ``name`` of ``tests/hdl/support``."""
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / "support" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -44,9 +29,7 @@ def load(name: str) -> ModuleType:
 )
 def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
-    monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps({"codec": codec}))
-    monkeypatch.syspath_prepend(SUPPORT)
-    blocks = load("decompressor_blocks")
+    blocks = bench_module("support/decompressor_blocks.py", monkeypatch, codec=codec)
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
     verilog.write_text(emit(StandaloneDecompressor(EngineShape.of(lanes, codec)), MODULE))

@@ -7,7 +7,6 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable
 
-import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from inceptionn.hdl.codec.codecs import codec_of
@@ -163,10 +162,9 @@ async def run(tb: TB, cycles: int, events: Callable[[], dict], spacing: Callable
         await tb.step(events(), read)
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def random_reports(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def random_reports(tb):
     """Random reports on nearly every cycle, with reads in between."""
-    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     source = random.Random(1)
     await run(tb, 6000, lambda: random_events(source), lambda: source.randint(READ_SPACING, 12))
@@ -174,10 +172,9 @@ async def random_reports(dut):
     assert tb.checked > 6000 // 12
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def largest_reports(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def largest_reports(tb):
     """The largest amounts in every cycle to the same counters, read as often as allowed."""
-    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     for verdict in VERDICTS[DIRECTION]:
         events = largest_events(verdict)
@@ -185,10 +182,9 @@ async def largest_reports(dut):
     await tb.check_all()
 
 
-@cocotb.test(timeout_time=300, timeout_unit="us")
-async def carry_into_the_high_half(dut):
+@TB.test(timeout_time=300, timeout_unit="us")
+async def carry_into_the_high_half(tb):
     """Byte counters run through 2^32, and every read across it is whole."""
-    tb = await TB.started(dut)
     await tb.idle(CLEARING)
     events = largest_events(VERDICTS[DIRECTION][0])
     await run(tb, (1 << 32) // MAX_BYTES + 3 * SETTLE, lambda: events, lambda: 5)
@@ -196,10 +192,9 @@ async def carry_into_the_high_half(dut):
     assert tb.sums[SLOT_BYTES_IN] > 1 << 32
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def clear_between_reports(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def clear_between_reports(tb):
     """Clear in a stream of events: those of its cycle and before are gone, all later ones count."""
-    tb = await TB.started(dut)
     source = random.Random(2)
     for _ in range(12):
         for _ in range(source.randint(1, 3 * SETTLE)):
@@ -208,16 +203,16 @@ async def clear_between_reports(dut):
             await tb.step(random_events(source), clear=True)
         for cycles in range(2 * SETTLE):
             await tb.step(random_events(source))
-            if cycles > 1 and not int(dut.read_busy.value):
+            if cycles > 1 and not int(tb.dut.read_busy.value):
                 break
         assert 2 < cycles <= CLEARING
         await tb.check_all()
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def zero_as_soon_as_not_busy(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def zero_as_soon_as_not_busy(tb):
     """A read in the very cycle in which ``busy`` falls finds zero, whichever slot was cleared last."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     events = largest_events(VERDICTS[DIRECTION][0])
     for slot in (SLOT_BYTES_IN, SLOT_FRAMES_OUT):
         for delay in range(2 * COUNTER_SLOTS):
@@ -237,14 +232,13 @@ async def zero_as_soon_as_not_busy(dut):
             assert int(dut.read_data.value) == 0, f"slot {slot}, {delay} cycles on"
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def reports_right_after_reset(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def reports_right_after_reset(tb):
     """What is reported while the memory is still being cleared counts."""
-    tb = await TB.started(dut)
     source = random.Random(3)
     for _ in range(CLEARING):
         await tb.step(random_events(source))
-    assert not int(dut.read_busy.value)
+    assert not int(tb.dut.read_busy.value)
     await tb.check_all()
     await tb.reset()
     await tb.check_all()

@@ -196,21 +196,19 @@ class TB(TestBench):
         }
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def reset_values(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def reset_values(tb):
     """Every word of the aperture, as the table says, and what the engines see."""
-    tb = await TB.started(dut)
     for direction in DIRECTIONS:
-        reset = {name: value for name, value in DEFAULT_CONFIG.items() if name in settings(dut, direction)}
-        assert settings(dut, direction) == reset | ({"bf16_tos": 0x2C} if HALF else {})
+        reset = {name: value for name, value in DEFAULT_CONFIG.items() if name in settings(tb.dut, direction)}
+        assert settings(tb.dut, direction) == reset | ({"bf16_tos": 0x2C} if HALF else {})
     for address in range(0, 1 << ADDRESS_WIDTH, 4):
         assert await tb.read(address) == tb.model.read(address), hex(address)
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def access_rights(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def access_rights(tb):
     """All ones, then all zeros, to every word: only read/write registers change, and only bits that exist."""
-    tb = await TB.started(dut)
     for data in (0xFFFF_FFFF, 0):
         for address in range(0, 1 << ADDRESS_WIDTH, 4):
             response = await tb.axil.write(address, data.to_bytes(4, "little"))
@@ -218,14 +216,13 @@ async def access_rights(dut):
         for register in CONTROL:
             assert await tb.read(register.offset) == tb.model.read(register.offset), register.name
         for direction in DIRECTIONS:
-            assert settings(dut, direction) == tb.model.config(direction)
+            assert settings(tb.dut, direction) == tb.model.config(direction)
 
 
-@cocotb.test(timeout_time=800, timeout_unit="us")
+@TB.test(timeout_time=800, timeout_unit="us")
 @cocotb.parametrize(probability=[0.0, 0.3, 0.8])
-async def random_traffic(dut, probability):
+async def random_traffic(tb, probability):
     """Reads and writes of 1 to 4 bytes anywhere, under back-pressure on every channel."""
-    tb = await TB.started(dut)
     tb.stall(seed=1, probability=probability)
     source = random.Random(2)
     edges = (0, 1, 0x75, 0x7A, 0x7F, 0x80, 0xFF)
@@ -243,7 +240,7 @@ async def random_traffic(dut, probability):
         expected = tb.model.write(word, int.from_bytes(data, "little") << 8 * first, strobe)
         assert response.resp == expected, hex(word)
         for direction in DIRECTIONS:
-            assert settings(dut, direction) == tb.model.config(direction), f"after a write to {word:#x}"
+            assert settings(tb.dut, direction) == tb.model.config(direction), f"after a write to {word:#x}"
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -305,10 +302,9 @@ async def channel_skew(dut):
         )
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def outstanding_transfers(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def outstanding_transfers(tb):
     """Many writes and reads at once while responses wait: one answer each, in order."""
-    tb = await TB.started(dut)
     tb.axil.write_if.b_channel.set_pause_generator(itertools.cycle([True] * 9 + [False]))
     tb.axil.read_if.r_channel.set_pause_generator(itertools.cycle([True] * 13 + [False]))
     writes, expected = [], []
@@ -328,10 +324,9 @@ async def outstanding_transfers(dut):
         assert await tb.read(register.offset) == tb.model.read(register.offset), register.name
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def parameters_valid_edges(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def parameters_valid_edges(tb):
     """STATUS.PARAMETERS_VALID on both sides of every edge; the watch of the engines' inputs looks on."""
-    tb = await TB.started(dut)
     register, edges = REGISTERS["PARAMETERS"], (0, 1, 2, 112, 113, 126, 127, 128, 255)
     valid = 0
     for numbers in itertools.product(edges, repeat=len(NUMBERS)):
@@ -344,21 +339,20 @@ async def parameters_valid_edges(dut):
     assert valid == {"paper": 98, "planes": 2}[CODEC]
 
 
-@cocotb.test(skip=not HALF)
-async def an_older_driver(dut):
+@TB.test(skip=not HALF)
+async def an_older_driver(tb):
     """What knows no bf16 lanes writes 0 to their byte of TOS, which turns them off."""
-    tb = await TB.started(dut)
     assert REGISTERS["VERSION"]["BF16"].get((await tb.read(REGISTERS["VERSION"].offset))[0]) == 1
     for word, bf16 in ((0xFC28, 0x28), (0x2CFC28, 0x2C), (0x03FC28, 0x28), (0xB400FC24, 0x24)):
         await tb.axil.write_dword(REGISTERS["TOS"].offset, word)
         for direction in DIRECTIONS:
-            assert settings(dut, direction)["bf16_tos"] == bf16, hex(word)
+            assert settings(tb.dut, direction)["bf16_tos"] == bf16, hex(word)
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-async def counters_and_clear(dut):
+@TB.test(timeout_time=400, timeout_unit="us")
+async def counters_and_clear(tb):
     """Each verdict, lane class, byte and frame has its own counter; the clear command resets them all."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     source = random.Random(4)
     for _ in range(2):
         expected = dict.fromkeys((register.name for register in REGISTERS if register.width == 64), 0)
@@ -404,10 +398,10 @@ async def counters_and_clear(dut):
         assert await tb.counters() == dict.fromkeys(expected, 0)
 
 
-@cocotb.test(timeout_time=300, timeout_unit="us")
-async def whole_counter_across_a_carry(dut):
+@TB.test(timeout_time=300, timeout_unit="us")
+async def whole_counter_across_a_carry(tb):
     """A low word read before the carry into the high word brings the high word from before it."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     amount = (1 << 17) - 1
     register = REGISTERS["RX_BYTES_OUT"]
     other = REGISTERS["TX_BYTES_IN"]
@@ -429,16 +423,15 @@ async def whole_counter_across_a_carry(dut):
     assert await tb.counter(REGISTERS["RX_MALFORMED"]) == frames
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def reset_clears(dut):
+@TB.test(timeout_time=200, timeout_unit="us")
+async def reset_clears(tb):
     """A reset brings back every reset value and zeroes the counters, whose memory itself has no reset."""
-    tb = await TB.started(dut)
-    dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
-    dut.tx_reports_valid.value = 1
+    tb.dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
+    tb.dut.tx_reports_valid.value = 1
     await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)
-    await ClockCycles(dut.aclk, 3 * SETTLE)
+    await ClockCycles(tb.dut.aclk, 3 * SETTLE)
     assert await tb.counter(REGISTERS["TX_SYN"]) > SETTLE
-    dut.tx_reports_valid.value = 0
+    tb.dut.tx_reports_valid.value = 0
     await tb.reset()
     assert not any((await tb.counters()).values())
     for register in CONTROL:

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The frame counters in simulation."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.hdl.control.counters import CounterRead, FrameCounters, frame_report

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The register map in C, SystemRDL and IP-XACT, each read by another tool and compared with the JSON map."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from importlib.resources import files

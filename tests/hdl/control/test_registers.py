@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The register table and the maps made from it; then registers, AXI4-Lite and counters in simulation."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -39,19 +39,17 @@ def frame_of(data: bytes, half: bool, **fields: int) -> bytes:
     return tcp(data, tos=bf16.TOS if half else 0x28, **fields)
 
 
-@cocotb.test()
+@ENGINE.test()
 @cocotb.parametrize(pauses=list(PAUSES))
-async def every_case(dut, pauses):
+async def every_case(tb, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
-    tb = await ENGINE.started(dut)
     assert len(verdicts(await tb.run(replay(CASES), pauses))) >= 6
 
 
-@cocotb.test()
+@ENGINE.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def mixed_traffic(dut, pauses):
+async def mixed_traffic(tb, pauses):
     """Frames of both types of lanes, of neither, and of other engines, in any order and of any length."""
-    tb = await ENGINE.started(dut)
     flows, stimuli = FlowTable(), []
     for number in range(150):
         size, kind = random.choice([64, 1448, random.randrange(64, 1448, 4)]), random.choice(list(KINDS))
@@ -70,11 +68,10 @@ async def mixed_traffic(dut, pauses):
     await tb.run(stimuli, pauses)
 
 
-@cocotb.test()
+@ENGINE.test()
 @cocotb.parametrize(size=[1448, 8960])
-async def throughput(dut, size):
+async def throughput(tb, size):
     """One beat per cycle at every code, the two types of lanes in turn."""
-    tb = await ENGINE.started(dut)
     for code in range(RAW_CODE + 1):
         frames = [
             frame_of(of_code(size, code, bool(i % 2)), bool(i % 2), sequence=size * i)

@@ -40,44 +40,40 @@ LATENCY = 48 if LANES == 8 else 56
 """Most cycles from first beat to first beat, beyond the frame's beats."""
 
 
-@cocotb.test()
-async def empties_its_flow_table_first(dut):
+@CompressionTB.test()
+async def empties_its_flow_table_first(tb):
     """``tready`` is low out of reset until every slot of the flow table is empty, and nothing comes out."""
-    tb = await CompressionTB.started(dut)
     waited = 0
-    while not dut.s_axis_tready.value:
-        await ClockCycles(dut.aclk, 1)
+    while not tb.dut.s_axis_tready.value:
+        await ClockCycles(tb.dut.aclk, 1)
         waited += 1
         assert waited < FLOW_TABLE_SIZE + 20, "tready stays low"
     assert waited > FLOW_TABLE_SIZE - 20
-    await ClockCycles(dut.aclk, 100)
+    await ClockCycles(tb.dut.aclk, 100)
     assert not tb.begun
     assert not tb.reports
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=list(PAUSES))
-async def every_verdict(dut, pauses):
+async def every_verdict(tb, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
-    tb = await CompressionTB.started(dut)
     receive_only = {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
     assert verdicts(await tb.run(replay(transmit_sequences), pauses)) == set(Verdict) - receive_only
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def cut_anywhere(dut, pauses):
+async def cut_anywhere(tb, pauses):
     """A tagged frame that ends after any of its first 130 bytes, good frames in between."""
-    tb = await CompressionTB.started(dut)
     data = payload("gradients", 40)
     await tb.run(with_good_between(cut_frames(data), 9, lambda: udp(data)), pauses)
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def every_shape_of_headers(dut, pauses):
+async def every_shape_of_headers(tb, pauses):
     """Block after every place that a shim can have, straddling beats, with padding after the packet."""
-    tb = await CompressionTB.started(dut)
 
     def data() -> bytes:
         return payload(random.choice(list(KINDS)), random.randint(16, 80), random.getrandbits(20))
@@ -85,10 +81,9 @@ async def every_shape_of_headers(dut, pauses):
     await tb.run([Stimulus(frame) for frame in shapes(data, (0, 1, 45))], pauses)
 
 
-@cocotb.test()
-async def every_length(dut):
+@CompressionTB.test()
+async def every_length(tb):
     """1 to 50 lanes, and those around 2304, at four places of the payload; also lengths off the grid."""
-    tb = await CompressionTB.started(dut)
     stimuli = []
     for lanes in [*range(51), 362, 365, *range(2299, 2306)]:
         kind = random.choice(["gradients", "zeros", "fractions"])
@@ -100,9 +95,8 @@ async def every_length(dut):
     await tb.run(stimuli)
 
 
-@cocotb.test()
-async def every_setting_and_kind(dut):
-    tb = await CompressionTB.started(dut)
+@CompressionTB.test()
+async def every_setting_and_kind(tb):
     await tb.run(
         Stimulus(tcp(payload(kind, random.randint(16, 60))), config=EngineConfig(parameters=parameters))
         for parameters in PARAMETERS
@@ -110,18 +104,16 @@ async def every_setting_and_kind(dut):
     )
 
 
-@cocotb.test()
-async def checksums_next_to_zero(dut):
+@CompressionTB.test()
+async def checksums_next_to_zero(tb):
     """Checksums that become 0, 1 or 0xFFFE: 0 stays 0 but in UDP, where it would mean that there is none."""
-    tb = await CompressionTB.started(dut)
     await tb.run(sent_checksum_edges())
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "stalls"])
-async def longer_than_it_holds(dut, pauses):
+async def longer_than_it_holds(tb, pauses):
     """Frames around 16384 bytes and multiples of it pass, whole; so do frames right after them."""
-    tb = await CompressionTB.started(dut)
     most = MAX_TRANSMIT_FRAME
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 33, 66_000]
     if pauses != "none":
@@ -136,11 +128,10 @@ async def longer_than_it_holds(dut, pauses):
     assert set(verdicts) <= {Verdict.LONG, Verdict.BAD}
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
-async def short_behind_long(dut, pauses):
+async def short_behind_long(tb, pauses):
     """Runs of one-beat frames directly after jumbo frames, compressed or not."""
-    tb = await CompressionTB.started(dut)
     stimuli = []
     for kind in ("large", "gradients", "zeros"):
         stimuli += [Stimulus(udp(payload(kind, 2304)), name=f"9216 bytes, {kind}"), *ones(40)]
@@ -148,10 +139,9 @@ async def short_behind_long(dut, pauses):
     await tb.run(stimuli, pauses)
 
 
-@cocotb.test()
-async def partial_beats(dut):
+@CompressionTB.test()
+async def partial_beats(tb):
     """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
-    tb = await CompressionTB.started(dut)
     stimuli = []
     for size in (60, 100, 300):
         for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
@@ -160,18 +150,16 @@ async def partial_beats(dut):
     assert sum(p.result.verdict is Verdict.COMPRESSED for p in passages) == 3 * 4
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(pauses=list(PAUSES))
-async def mixed(dut, pauses):
+async def mixed(tb, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
-    tb = await CompressionTB.started(dut)
     assert len(verdicts(await tb.run(with_configs(host_frames(random, 200, long_share=0.02)), pauses))) > 8
 
 
-@cocotb.test()
-async def output_stalled_for_long(dut):
+@CompressionTB.test()
+async def output_stalled_for_long(tb):
     """Every ring and queue fills up, ``tready`` falls, and nothing is lost."""
-    tb = await CompressionTB.started(dut)
     frames = [udp(payload(random.choice(["zeros", "large", "gradients"]), 365)) for _ in range(30)]
     frames += [tcp(bytes(10), sequence=index) for index in range(60)]
     await run_stalled(tb, [Stimulus(frame) for frame in frames], 3500)
@@ -179,35 +167,33 @@ async def output_stalled_for_long(dut):
     await run_stalled(tb, [*minimum_frames(150, 0x28), *ones(100)], 3500)
 
 
-@cocotb.test()
-async def reset_in_the_middle(dut):
+@CompressionTB.test()
+async def reset_in_the_middle(tb):
     """What is inside at reset never comes out, the flow table forgets, and what follows is right."""
-    tb = await CompressionTB.started(dut)
     await tb.run([Stimulus(tcp(payload("gradients", 64), sequence=3), name="teaches phase 3")])
     await tb.send(segments(lambda index: payload("gradients", 365), 1460, 6))
     for cycles in (20, 90):
-        await ClockCycles(dut.aclk, cycles)
+        await ClockCycles(tb.dut.aclk, cycles)
         await tb.reset()
     await tb.run([Stimulus(tcp(payload("gradients", 64)), verdict=Verdict.COMPRESSED)])
     await tb.run(with_configs(host_frames(random, 20)))
 
 
-@cocotb.test()
-async def bypass_throughput(dut):
-    await check_bypass(await CompressionTB.started(dut), 0x00)
+@CompressionTB.test()
+async def bypass_throughput(tb):
+    await check_bypass(tb, 0x00)
 
 
-@cocotb.test()
+@CompressionTB.test()
 @cocotb.parametrize(ratio=list(RATIOS))
-async def compression_throughput(dut, ratio):
+async def compression_throughput(tb, ratio):
     """One input beat per cycle, averaged over the frames, whatever the data."""
     verdict = Verdict.EXPANDED if ratio == "just below 1" else Verdict.COMPRESSED
-    await check_throughput(await CompressionTB.started(dut), ratio, input_rate, verdict)
+    await check_throughput(tb, ratio, input_rate, verdict)
 
 
-@cocotb.test()
-async def idle_cycles_of_short_frames(dut):
-    tb = await CompressionTB.started(dut)
+@CompressionTB.test()
+async def idle_cycles_of_short_frames(tb):
     await check_idle_cycles(tb)
     for size in (20, 64, 96, 128, 160):
         cycles = max(PACE, beats(size))
@@ -216,10 +202,9 @@ async def idle_cycles_of_short_frames(dut):
         assert steps == {cycles}, f"frames of {size} bytes start every {steps} cycles"
 
 
-@cocotb.test()
-async def latency(dut):
+@CompressionTB.test()
+async def latency(tb):
     """Of an idle engine, for frames that pass, fall back, and are compressed."""
-    tb = await CompressionTB.started(dut)
     worst = 0
     for lanes in (1, 16, 64, 365, 2240):
         for kind in ("gradients", "zeros", "large", "fractions"):

@@ -52,21 +52,19 @@ RESTORED_LATENCY = 56
 """The same of one that is restored, beyond the tag plane's beats."""
 
 
-@cocotb.test()
-async def nothing_comes_from_nothing(dut):
-    tb = await DecompressionTB.started(dut)
-    await ClockCycles(dut.aclk, 4)
-    assert dut.s_axis_tready.value == 1
-    await ClockCycles(dut.aclk, 200)
+@DecompressionTB.test()
+async def nothing_comes_from_nothing(tb):
+    await ClockCycles(tb.dut.aclk, 4)
+    assert tb.dut.s_axis_tready.value == 1
+    await ClockCycles(tb.dut.aclk, 200)
     assert not tb.begun
     assert not tb.reports
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=list(PAUSES))
-async def every_verdict(dut, pauses):
+async def every_verdict(tb, pauses):
     """All hand-written cases back to back; each gets the verdict that was written down for it."""
-    tb = await DecompressionTB.started(dut)
     transmit_only = {
         Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE, Verdict.EXPANDED,
         Verdict.AMBIGUOUS,
@@ -74,11 +72,10 @@ async def every_verdict(dut, pauses):
     assert verdicts(await tb.run(replay(receive_sequences), pauses)) == set(Verdict) - transmit_only
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def cut_anywhere(dut, pauses):
+async def cut_anywhere(tb, pauses):
     """A frame with a shim that ends after any of its first 130 bytes, good frames in between."""
-    tb = await DecompressionTB.started(dut)
     data = payload("gradients", 120)
     stimuli = cut_frames(data, sent)
     random.shuffle(stimuli)
@@ -86,11 +83,10 @@ async def cut_anywhere(dut, pauses):
     assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 100
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def every_shape_of_headers(dut, pauses):
+async def every_shape_of_headers(tb, pauses):
     """Shim and block at every place that they can have, with padding after the packet."""
-    tb = await DecompressionTB.started(dut)
 
     def data() -> bytes:
         return payload(random.choice(["gradients", "zeros", "fractions"]), random.randint(16, 120))
@@ -102,11 +98,10 @@ async def every_shape_of_headers(dut, pauses):
     await tb.run(stimuli, pauses)
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
-async def small_with_padding_behind(dut, pauses):
+async def small_with_padding_behind(tb, pauses):
     """Few lanes: the last output beat holds the header's end, too, and more input beats follow."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for vlan in (None, 3):
         for lanes in (3, 4, 5, 7, 8, 9, 15, 16):
@@ -123,10 +118,9 @@ async def small_with_padding_behind(dut, pauses):
     assert any(beats(len(p.result.frame)) < p.stimulus.beats for p in passages)
 
 
-@cocotb.test()
-async def every_length(dut):
+@DecompressionTB.test()
+async def every_length(tb):
     """1 to 50 lanes, and those around 2304, at three places of the payload."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in [*range(3, 51), 362, 365, *range(2299, 2305)]:
         data = payload(random.choice(["gradients", "zeros"]) if lanes > 15 else "zeros", lanes)
@@ -137,10 +131,9 @@ async def every_length(dut):
     await tb.run(stimuli)
 
 
-@cocotb.test()
-async def every_sender(dut):
+@DecompressionTB.test()
+async def every_sender(tb):
     """Whatever bound, mode and kind of values the sender had: the shim tells the base."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for numbers in PARAMETERS:
         for kind in ("gradients", "fractions", "zeros"):
@@ -150,18 +143,16 @@ async def every_sender(dut):
     await tb.run(stimuli)
 
 
-@cocotb.test()
-async def checksums_next_to_zero(dut):
+@DecompressionTB.test()
+async def checksums_next_to_zero(tb):
     """IP header checksums that become 0, 1 or 0xFFFE."""
-    tb = await DecompressionTB.started(dut)
     await tb.run(restored_checksum_edges())
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
-async def malformed_between_good(dut, pauses):
+async def malformed_between_good(tb, pauses):
     """Every malformation; what is left over or missing does not reach the next frame."""
-    tb = await DecompressionTB.started(dut)
     stimuli = with_good_between(
         malformed_frames(70), 3, lambda: sent(udp(payload("gradients", random.randint(16, 200))))
     )
@@ -169,11 +160,10 @@ async def malformed_between_good(dut, pauses):
     assert sum(p.result.verdict is Verdict.MALFORMED for p in passages) > 15
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "stalls"])
-async def long_frames_pass(dut, pauses):
+async def long_frames_pass(tb, pauses):
     """Nothing is too long to pass, and no longer frame can have a shim that counts."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for size in (9300, 16_385, 66_000) if pauses == "none" else (16_385,):
         stimuli += [long_frame(size, tagged=True, bad=random.random() < 0.5), *ones(3)]
@@ -182,11 +172,10 @@ async def long_frames_pass(dut, pauses):
     await tb.run(stimuli, pauses)
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
-async def short_behind_long(dut, pauses):
+async def short_behind_long(tb, pauses):
     """Runs of one-beat frames directly after jumbo frames, restored or not."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for kind in ("gradients", "zeros", "fractions"):
         jumbo = sent(udp(payload(kind, 2304)))
@@ -196,10 +185,9 @@ async def short_behind_long(dut, pauses):
     await tb.run(stimuli, pauses)
 
 
-@cocotb.test()
-async def settings_between_frames(dut):
+@DecompressionTB.test()
+async def settings_between_frames(tb):
     """Switch, ToS, mask and longest payload change from frame to frame; the parameters do not matter."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in (16, 17, 63, 64, 65, 365):
         frame = sent(tcp(payload("gradients", lanes)))
@@ -215,10 +203,9 @@ async def settings_between_frames(dut):
     assert met == {Verdict.RESTORED, Verdict.BAD_SHIM, Verdict.DISABLED, Verdict.BAD, Verdict.UNTAGGED}
 
 
-@cocotb.test()
-async def partial_beats(dut):
+@DecompressionTB.test()
+async def partial_beats(tb):
     """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
-    tb = await DecompressionTB.started(dut)
     stimuli = []
     for lanes in (100, 365):
         data = payload("gradients", lanes)
@@ -232,19 +219,17 @@ async def partial_beats(dut):
     await tb.run(stimuli)
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(pauses=list(PAUSES))
-async def mixed(dut, pauses):
+async def mixed(tb, pauses):
     """Random traffic, good and spoilt, back to back, every frame with settings of its own."""
-    tb = await DecompressionTB.started(dut)
     frames = wire_frames(random, 200, random.choice(PARAMETERS), long_share=0.02)
     assert len(verdicts(await tb.run(with_configs(frames), pauses))) > 6
 
 
-@cocotb.test()
-async def output_stalled_for_long(dut):
+@DecompressionTB.test()
+async def output_stalled_for_long(tb):
     """Every queue fills up, ``tready`` falls, and nothing is lost."""
-    tb = await DecompressionTB.started(dut)
     restored = [
         sent(udp(payload(kind, 365))) for kind in ("zeros", "gradients", "fractions") for _ in range(8)
     ]
@@ -258,45 +243,41 @@ async def output_stalled_for_long(dut):
         await run_stalled(tb, stimuli, 600)
 
 
-@cocotb.test()
-async def reset_in_the_middle(dut):
+@DecompressionTB.test()
+async def reset_in_the_middle(tb):
     """What is inside at reset never comes out, and what follows is right."""
-    tb = await DecompressionTB.started(dut)
     for cycles in (20, 45, 90):
         await tb.send(Stimulus(sent(udp(payload("gradients", lanes)))) for lanes in (365, 1000, 2304))
-        await ClockCycles(dut.aclk, cycles)
+        await ClockCycles(tb.dut.aclk, cycles)
         await tb.reset()
     await tb.run(with_configs(wire_frames(random, 30, parameters(10, "bounded"))))
 
 
-@cocotb.test()
-async def bypass_throughput(dut):
+@DecompressionTB.test()
+async def bypass_throughput(tb):
     """One beat per cycle in and out, tagged or not."""
-    tb = await DecompressionTB.started(dut)
     for tos in (0x00, 0x28):
         await check_bypass(tb, tos)
 
 
-@cocotb.test()
+@DecompressionTB.test()
 @cocotb.parametrize(ratio=list(RATIOS)[1:])
-async def restoring_throughput(dut, ratio):
+async def restoring_throughput(tb, ratio):
     """One output beat per cycle, averaged over the frames, at every ratio."""
-    await check_throughput(await DecompressionTB.started(dut), ratio, output_rate, Verdict.RESTORED, sent)
+    await check_throughput(tb, ratio, output_rate, Verdict.RESTORED, sent)
 
 
-@cocotb.test()
-async def idle_cycles_of_short_frames(dut):
-    tb = await DecompressionTB.started(dut)
+@DecompressionTB.test()
+async def idle_cycles_of_short_frames(tb):
     await check_idle_cycles(tb)
     for size in (20, 64, 96):
         passages = await tb.run(repeat(Stimulus(random.randbytes(size)), 40))
         tb.log.info("%d bytes: %.3f beats per cycle", size, input_rate(passages, 10))
 
 
-@cocotb.test()
-async def latency(dut):
+@DecompressionTB.test()
+async def latency(tb):
     """Of an idle engine, for frames that pass and frames that are restored."""
-    tb = await DecompressionTB.started(dut)
     for frame in (udp(payload("large", 365)), udp(bytes(64), tos=0), tcp(b""), tcp(bytes(9000)), b"\x01"):
         (passage,) = await tb.run([Stimulus(frame)])
         tb.log.info("bypass, %d bytes: %d cycles", len(frame), passage.latency)

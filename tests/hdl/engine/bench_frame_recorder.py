@@ -91,27 +91,24 @@ class TB(Lockstep):
         await self.drain()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
-async def every_case(dut, gap):
+async def every_case(tb, gap):
     """All hand-written frames, settings changing from frame to frame."""
-    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences), gap)
     assert tb.checked > 100
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(dut, gap):
+async def random_frames(tb, gap):
     """Good and spoilt frames, single beats among them, each with settings of its own."""
-    tb = await TB.started(dut)
     await tb.run(with_configs(host_frames(random, 300)), gap)
 
 
-@cocotb.test()
-async def pieces(dut):
+@TB.test()
+async def pieces(tb):
     """Frames around one, two and three pieces; the next frame counts from 0 again."""
-    tb = await TB.started(dut)
     stimuli = []
     for size in (WHOLE * BEAT_BYTES * n + d for n in (1, 2, 3) for d in (-1, 0, 1, BEAT_BYTES)):
         frame = udp(bytes(64)) + random.randbytes(size)

@@ -60,17 +60,16 @@ class TB(ReceiveBench):
             self.told += 1
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(
     offer=[(1, 1, 1), (0.3, 1, 1), (1, 0.3, 1), (1, 1, 0.1), (0.5, 0.5, 0.5)], take=[1.0, 0.4]
 )
-async def mixed(dut, offer, take):
-    await (await TB.started(dut)).mixed(offer, take)
+async def mixed(tb, offer, take):
+    await tb.mixed(offer, take)
 
 
-@cocotb.test()
-async def no_gap_if_tails_come_with_last_parts(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def no_gap_if_tails_come_with_last_parts(tb):
     tb.tails_with_last_parts = True
     await tb.no_gap_between_frames()
 

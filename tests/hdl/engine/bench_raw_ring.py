@@ -49,11 +49,10 @@ class TB(Lockstep):
         self.fullest = max(self.fullest, len(self.held))
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(write=[1.0, 0.6], read=[1.0, 0.5, 0.1])
-async def in_order(dut, write, read):
+async def in_order(tb, write, read):
     """Any pace of the two sides; after ``room`` has fallen, as many more as may come."""
-    tb = await TB.started(dut)
     credit = RawRing.SLACK
     for _ in range(20 * DEPTH):
         credit = RawRing.SLACK if tb.read("room") else credit
@@ -67,10 +66,9 @@ async def in_order(dut, write, read):
     await tb.drain()
 
 
-@cocotb.test()
-async def room_returns(dut):
+@TB.test()
+async def room_returns(tb):
     """A full ring has room again as soon as its reader has passed the slack and three beats."""
-    tb = await TB.started(dut)
     while tb.read("room"):
         await tb.step(write=True, read=False)
     for _ in range(RawRing.SLACK):
@@ -82,10 +80,9 @@ async def room_returns(dut):
     assert DEPTH - len(tb.held) <= RawRing.SLACK + 6
 
 
-@cocotb.test()
-async def room_at_every_level(dut):
+@TB.test()
+async def room_at_every_level(tb):
     """At rest, beats may come while the slack and three more are free."""
-    tb = await TB.started(dut)
     for held in range(DEPTH):
         for _ in range(3):
             await tb.step(write=False, read=False)

@@ -31,12 +31,12 @@ class TB(ReceiveBench):
             self.told += 1
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(
     offer=[(1, 1, 1), (0.2, 1, 1), (1, 0.3, 1), (1, 1, 0.3), (0.5, 0.5, 0.5)], take=[1.0, 0.4]
 )
-async def mixed(dut, offer, take):
-    await (await TB.started(dut)).mixed(offer, take)
+async def mixed(tb, offer, take):
+    await tb.mixed(offer, take)
 
 
 long_frames, no_gap_between_frames, latency = TB.tests("long_frames", "no_gap_between_frames", "latency")

@@ -130,18 +130,16 @@ class TB(Lockstep):
         assert not self._orders
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
-async def every_case(dut, gap):
-    tb = await TB.started(dut)
+async def every_case(tb, gap):
     await tb.run(replay(receive_sequences) + restored_checksum_edges(), gap)
     assert {Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.RESTORED, Verdict.LENGTHS} <= tb.verdicts
 
 
-@cocotb.test()
-async def cut_anywhere(dut):
+@TB.test()
+async def cut_anywhere(tb):
     """Ends in the shim, right after it, and everywhere else."""
-    tb = await TB.started(dut)
     data = payload("gradients", 100)
     stimuli = []
     for frame in (tcp(data), udp(data), tcp(data, vlan=1), tcp(data, tcp_options=bytes(40))):
@@ -150,11 +148,10 @@ async def cut_anywhere(dut):
     await tb.run(stimuli, 0.0)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(dut, gap):
+async def random_frames(tb, gap):
     """Every shape of headers, good and spoilt shims, settings from frame to frame, runs of one beat."""
-    tb = await TB.started(dut)
     stimuli = with_configs(wire_frames(random, 600, parameters(10, "bounded"))) + ones(40)
     stimuli += [Stimulus(sent(frame)) for frame in shapes(lambda: payload("gradients", 30), (0, 9))]
     random.shuffle(stimuli)
@@ -162,10 +159,9 @@ async def random_frames(dut, gap):
     await tb.run(stimuli, gap)
 
 
-@cocotb.test()
-async def lengths(dut):
+@TB.test()
+async def lengths(tb):
     """Limits of any one bit and 64, payloads of as many bytes and more; frames that outgrow their shim."""
-    tb = await TB.started(dut)
     stimuli = []
     for bit in (2, 3, 4, 5, *range(7, 14)):
         limit = 64 + (1 << bit)

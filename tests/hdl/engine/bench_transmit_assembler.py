@@ -253,25 +253,22 @@ def mixture(number: int) -> list[Frame]:
     return frames
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(offer=[1.0, 0.2], blocks=[1.0, 0.2], take=[1.0, 0.4])
-async def mixed(dut, offer, blocks, take):
-    tb = await TB.started(dut)
+async def mixed(tb, offer, blocks, take):
     await tb.run(mixture(60), offer=offer, blocks=blocks, take=take)
     await tb.run(mixture(20), offer=offer, blocks=blocks, take=take)
 
 
-@cocotb.test()
-async def every_place_and_end_of_a_block(dut):
+@TB.test()
+async def every_place_and_end_of_a_block(tb):
     """Each place of the shim in its beat, with blocks that end in each of the next two beats' bytes."""
-    tb = await TB.started(dut)
     await tb.run([Frame.compressed(block, block + 30) for block in range(2, 67) for _ in range(4)])
 
 
-@cocotb.test()
-async def no_gap_between_frames(dut):
+@TB.test()
+async def no_gap_between_frames(tb):
     """One output beat per cycle, back to back, from orders that wait."""
-    tb = await TB.started(dut)
     for frames in (
         [Frame.passing(size, drop=drop) for size in (64, 200) for drop in (False, True) for _ in range(8)],
         [Frame.compressed(80, 200) for _ in range(12)],

@@ -237,27 +237,24 @@ def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
         assert found == value, f"{what}, {result.verdict.name}: {name} is {found:#x}, not {value:#x}"
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(
     (("early", "late", "pop"), [(1.0, 1.0, 1.0), (0.2, 1.0, 1.0), (1.0, 0.1, 1.0), (1.0, 0.5, 0.1)])
 )
-async def every_case(dut, early, late, pop):
+async def every_case(tb, early, late, pop):
     """All hand-written frames, whichever input comes late, and with orders taken seldom."""
-    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences), early=early, late=late, pop=pop)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize((("early", "late", "pop"), [(1.0, 1.0, 1.0), (0.4, 0.2, 0.5)]))
-async def random_frames(dut, early, late, pop):
-    tb = await TB.started(dut)
+async def random_frames(tb, early, late, pop):
     await tb.run(with_configs(host_frames(random, 300, 0.05)), early=early, late=late, pop=pop)
 
 
-@cocotb.test()
-async def checksums_next_to_zero(dut):
+@TB.test()
+async def checksums_next_to_zero(tb):
     """Checksum fields that are, or become, a value around the two zeros of one's complement."""
-    tb = await TB.started(dut)
     stimuli = sent_checksum_edges()
     data = payload("gradients", 17)
     for frame, at in ((udp(data), 40), (tcp(data), 50)):
@@ -266,10 +263,9 @@ async def checksums_next_to_zero(dut):
     await tb.run(stimuli)
 
 
-@cocotb.test()
-async def pace_and_latency(dut):
+@TB.test()
+async def pace_and_latency(tb):
     """Frames keep their pace; an order comes ``LATENCY`` cycles after the statistics, and two queues."""
-    tb = await TB.started(dut)
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),
         (tcp(b"", tos=0), TransmitDecision.pace_of(BEAT)),
@@ -286,10 +282,9 @@ async def pace_and_latency(dut):
     assert beats(len(stimulus.frame)) > 1
 
 
-@cocotb.test()
-async def room_falls(dut):
+@TB.test()
+async def room_falls(tb):
     """With nobody taking orders ``room`` falls, and every record that still comes is kept."""
-    tb = await TB.started(dut)
     stimuli = [Stimulus(tcp(b"", tos=0))] * 40 + [Stimulus(udp(payload("gradients", 16)))] * 40
     popping = 0.0
 

@@ -156,13 +156,9 @@ class ReceiveBench(Lockstep):
     def tests(cls, *names: str) -> Iterator[Any]:
         """Make these methods tests of cocotb's."""
         for name in names:
-
-            async def test(dut, name=name):
-                await getattr(await cls.started(dut), name)()
-
-            test.__name__ = test.__qualname__ = name
-            test.__module__ = cls.__module__
-            yield cocotb.test()(test)
+            test = cls.test(name=name)(getattr(cls, name))
+            test.module = cls.__module__
+            yield test
 
     async def mixed(self, offer: tuple[float, ...], take: float) -> None:
         """Whichever of the inputs comes late, and whatever the sink does."""

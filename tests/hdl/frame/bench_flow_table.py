@@ -75,10 +75,9 @@ async def against_the_model(dut):
         await tb.look_up(random_flow())
 
 
-@cocotb.test()
-async def learnt_at_once(dut):
+@TB.test()
+async def learnt_at_once(tb):
     """The look-up that begins in the cycle after ``learn`` sees it, also in place of another flow."""
-    tb = await TB.started(dut)
     for _ in range(100):
         flow = random_flow()
         for twin in [flow, *twins(flow)]:
@@ -89,10 +88,9 @@ async def learnt_at_once(dut):
             await tb.look_up(flow)
 
 
-@cocotb.test()
-async def every_slot_is_emptied(dut):
+@TB.test()
+async def every_slot_is_emptied(tb):
     """A reset forgets all of 1024 flows, one in each slot."""
-    tb = await TB.started(dut)
     flows = {}
     while len(flows) < FLOW_TABLE_SIZE:
         flow = random_flow()

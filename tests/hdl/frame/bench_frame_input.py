@@ -137,36 +137,33 @@ def mixture(number: int) -> list[list[Beat]]:
     return frames
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(offer=[1.0, 0.6, 0.2], room=[1.0, 0.8, 0.3])
-async def beats_with_their_place(dut, offer, room):
-    tb = await TB.started(dut)
+async def beats_with_their_place(tb, offer, room):
     frames = mixture(250)
     await tb.run(frames, offer=offer, room=room)
     spacing = [b - a for a, b in zip(tb.starts, tb.starts[1:], strict=False)]
     assert min(spacing) >= PACE
 
 
-@cocotb.test()
-async def every_count(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def every_count(tb):
     await tb.run([made for _ in range(6) for made in (frame(1), frame(2), frame(3)) for _ in range(12)])
 
 
-@cocotb.test()
-async def idle_cycles_are_those_that_are_missing(dut):
+@TB.test()
+async def idle_cycles_are_those_that_are_missing(tb):
     """A frame of fewer beats than the pace costs the rest; any other none."""
-    tb = await TB.started(dut)
     sizes = [*range(1, 8), *random.choices(range(1, 8), k=200)]
     await tb.run([frame(size) for size in sizes])
     spacing = [b - a for a, b in zip(tb.starts, tb.starts[1:], strict=False)]
     assert spacing == [max(size, PACE) for size in sizes[:-1]]
 
 
-@cocotb.test()
-async def ready_is_a_register(dut):
+@TB.test()
+async def ready_is_a_register(tb):
     """Within a cycle ``tready`` follows neither ``tvalid`` nor ``tlast`` nor ``room``."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     changes = 0
     for _ in range(300):
         before = tb.read("s_axis_tready")

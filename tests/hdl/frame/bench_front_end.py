@@ -141,30 +141,27 @@ class TB(Lockstep):
         assert not self._bursts
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(idle=[0.0, 0.3], full=[0.0, 0.2])
-async def every_case(dut, idle, full):
+async def every_case(tb, idle, full):
     """All hand-written frames of this direction, settings changing from frame to frame."""
-    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences if TRANSMIT else receive_sequences), idle=idle, full=full)
     assert tb.payloads > 20
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(idle=[0.0, 0.3])
-async def random_frames(dut, idle):
+async def random_frames(tb, idle):
     """Good and spoilt frames of both kinds, back to back and with gaps."""
-    tb = await TB.started(dut)
     frames = host_frames(random, 150) + wire_frames(random, 150, parameters(10, "bounded"))
     random.shuffle(frames)
     await tb.run(with_configs(frames), idle=idle, full=idle / 2)
     assert tb.payloads > 20
 
 
-@cocotb.test()
-async def without_room(dut):
+@TB.test()
+async def without_room(tb):
     """No beat is taken once ``room`` has been low for two cycles, and none is lost."""
-    tb = await TB.started(dut)
     for _ in range(LATE):
         await tb.cycle(room=0)
     for _ in range(20):

@@ -96,20 +96,18 @@ class TB(Lockstep):
         assert not self._answers
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
-async def every_case(dut, gap):
+async def every_case(tb, gap):
     """All hand-written frames of both engines; between them they have every verdict of the headers."""
-    tb = await TB.started(dut)
     await tb.run(replay(transmit_sequences) + replay(receive_sequences), gap)
     own = {Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT} if TRANSMIT else {Verdict.NO_SHIM}
     common = set(range(Verdict.DISABLED, Verdict.NO_CHECKSUM + 1))
     assert tb.verdicts == {0} | common | own
 
 
-@cocotb.test()
-async def cut_anywhere(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def cut_anywhere(tb):
     data = payload("gradients", 40)
     shaped = (tcp(data), tcp(data, vlan=1, tcp_options=bytes(8)), udp(data), udp(data, vlan=1))
     stimuli = list(chain.from_iterable(cuts(frame, "cut") for frame in shaped))
@@ -117,10 +115,9 @@ async def cut_anywhere(dut):
     await tb.run(stimuli, 0.0)
 
 
-@cocotb.test()
-async def lengths_wrong_by_a_bit(dut):
+@TB.test()
+async def lengths_wrong_by_a_bit(tb):
     """IP's total length and UDP's length, each with any one of its bits inverted."""
-    tb = await TB.started(dut)
     stimuli = []
     for vlan, moved in ((None, 0), (1, 4)):
         for frame, places in ((tcp(bytes(160), vlan=vlan), (16,)), (udp(bytes(160), vlan=vlan), (16, 38))):
@@ -132,10 +129,9 @@ async def lengths_wrong_by_a_bit(dut):
     assert tb.verdicts >= {0, Verdict.LENGTHS}
 
 
-@cocotb.test()
-async def payloads_about_their_limits(dut):
+@TB.test()
+async def payloads_about_their_limits(tb):
     """Limits with any one bit set, and payloads of a lane less, as many, and a lane more."""
-    tb = await TB.started(dut)
     stimuli = []
     for limit in (4 << bit for bit in range(12)):
         for config in (replace(DEFAULT, min_payload=limit), replace(DEFAULT, max_payload=limit)):
@@ -144,11 +140,10 @@ async def payloads_about_their_limits(dut):
     assert tb.verdicts >= ({0, Verdict.SHORT, Verdict.LONG} if TRANSMIT else {0, Verdict.NO_SHIM})
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(dut, gap):
+async def random_frames(tb, gap):
     """Good and spoilt frames, runs of one beat, and bytes that look like headers, each with own settings."""
-    tb = await TB.started(dut)
     frames = host_frames(random, 500) + wire_frames(random, 200, parameters(10, "bounded"))
     frames += [(noise(random), False) for _ in range(300)]
     random.shuffle(frames)

@@ -84,32 +84,29 @@ class TB(Lockstep):
         await self.drain()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.3])
-async def every_header(dut, gap):
+async def every_header(tb, gap):
     """TCP with all its options and UDP, with and without VLAN tag, of many lengths."""
-    tb = await TB.started(dut)
     frames = list(shapes(lambda: payload("gradients", random.randint(1, 40))))
     random.shuffle(frames)
     await tb.run([Stimulus(frame) for frame in frames], gap)
     assert tb.summed == len(frames)
 
 
-@cocotb.test()
-async def cut_anywhere(dut):
+@TB.test()
+async def cut_anywhere(tb):
     """A frame that ends before its payload gives a sum, too, and does not disturb the next one."""
-    tb = await TB.started(dut)
     stimuli = cuts(tcp(payload("gradients", 40), vlan=1, tcp_options=bytes(range(40))), "cut")
     random.shuffle(stimuli)
     await tb.run(stimuli, 0.0)
     assert 0 < tb.summed < len(stimuli)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(dut, gap):
+async def random_frames(tb, gap):
     """Good and spoilt frames, bytes that look like headers, and frames of a single beat."""
-    tb = await TB.started(dut)
     frames = host_frames(random, 200) + [(noise(random), False) for _ in range(100)]
     random.shuffle(frames)
     await tb.run(with_configs(frames), gap)

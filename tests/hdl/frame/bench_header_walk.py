@@ -82,10 +82,9 @@ def headers() -> list[dict[str, int]]:
     return made
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(pause=[0.0, 0.5])
-async def every_header(dut, pause):
-    tb = await TB.started(dut)
+async def every_header(tb, pause):
     for beats in (1, 2, 4, 9):
         for header in headers():
             await tb.walk(header, beats, pause)

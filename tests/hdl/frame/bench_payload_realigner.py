@@ -150,11 +150,10 @@ def ends(skip: int, length: int) -> list[int]:
     return list(range(FIRST + 1, needed + 2))
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gap=[0.0, 0.35])
-async def every_place(dut, gap):
+async def every_place(tb, gap):
     """Every lane and skip, lengths around whole bursts and random ones, every end of the frame."""
-    tb = await TB.started(dut)
     runs = []
     for lane, skip in PLACES:
         for length in (1, 2, 31, 32, 33, 63, 64, 65, *(random.randint(1, 4 * BURST_BYTES) for _ in range(3))):
@@ -168,10 +167,9 @@ async def every_place(dut, gap):
     await tb.play()
 
 
-@cocotb.test()
-async def one_beat_frames_behind_a_cut_run(dut):
+@TB.test()
+async def one_beat_frames_behind_a_cut_run(tb):
     """The rest of a run leaves while the next frame, of one beat, comes and ends."""
-    tb = await TB.started(dut)
     for (lane, skip), beats in itertools.product(PLACES, range(FIRST + 1, 7)):
         tb.send(Run(beats, skip, lane, 150), 0.0)
         for _ in range(random.randint(1, 3)):
@@ -179,10 +177,9 @@ async def one_beat_frames_behind_a_cut_run(dut):
     await tb.play()
 
 
-@cocotb.test()
-async def long_runs(dut):
+@TB.test()
+async def long_runs(tb):
     """One burst per cycle, back to back, up to the longest run."""
-    tb = await TB.started(dut)
     for length in (1448, 1460, 9216, 8, 9215):
         lane, skip = random.choice(PLACES)
         tb.send(

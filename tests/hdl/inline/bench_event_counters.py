@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from inceptionn.sim.runner import bench_parameters
@@ -42,10 +41,9 @@ class TB(TestBench):
         return int(self.dut.value.value)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def counts(dut):
+@TB.test(timeout_time=1, timeout_unit="ms")
+async def counts(tb):
     """Every slot, at random; a reset in between keeps the sums."""
-    tb = await TB.started(dut)
     for _ in range(2):
         rest = [random.randrange(CLOSEST) for _ in range(SLOTS)]
         for _ in range(4000):
@@ -61,10 +59,10 @@ async def counts(dut):
         await tb.check()
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def pairs(dut):
+@TB.test(timeout_time=1, timeout_unit="ms")
+async def pairs(tb):
     """Two pulses less than a sweep apart, at each phase of the sweep."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     tb.dut.slot.value = 0
     await ClockCycles(dut.aclk, SLOTS + 2)
     tb.model = [int(dut.value.value)] * SLOTS
@@ -78,13 +76,12 @@ async def pairs(dut):
     assert int(dut.value.value) == tb.model[0]
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def many(dut):
+@TB.test(timeout_time=1, timeout_unit="ms")
+async def many(tb):
     """All at once and as close as they may be, until a carry reaches the thirteenth bit."""
-    tb = await TB.started(dut)
     tb.model = [await tb.read(slot) for slot in range(SLOTS)]
     for _ in range(4100):
         await tb.pulse((1 << SLOTS) - 1)
-        await ClockCycles(dut.aclk, CLOSEST - 1)
+        await ClockCycles(tb.dut.aclk, CLOSEST - 1)
     assert min(tb.model) > 4096
     await tb.check()

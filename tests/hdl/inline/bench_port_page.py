@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiResp
 
@@ -47,23 +46,21 @@ class TB(TestBench):
             await ClockCycles(self.dut.aclk, SLOTS)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def every_counter(dut):
-    tb = await TB.started(dut)
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def every_counter(tb):
     for _ in range(2):
         await tb.events(50)
         assert {name: await tb.counter(name) for name in tb.model} == tb.model
         await tb.reset()  # which keeps them
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def the_links(dut):
-    tb = await TB.started(dut)
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def the_links(tb):
     register = PORT_PAGE["LINKS"]
     for _ in range(20):
         links = random.getrandbits(LINK_WIDTH * len(PORTS))
-        dut.links.value = links
-        await RisingEdge(dut.aclk)
+        tb.dut.links.value = links
+        await RisingEdge(tb.dut.aclk)
         value, resp = await tb.read(register.offset)
         assert resp == AxiResp.OKAY
         for port, name in enumerate(PORTS):
@@ -73,10 +70,9 @@ async def the_links(dut):
                 assert register[f"{name}_{field}".upper()].get(value) == expected, (name, field, links, value)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def everything_else(dut):
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def everything_else(tb):
     """Words that the table has not are refused, and so is every write."""
-    tb = await TB.started(dut)
     for address in range(0, 1 << PAGE_WIDTH, 4):
         _, resp = await tb.read(address)
         assert resp == (AxiResp.OKAY if address in PORT_PAGE.words else AxiResp.SLVERR), hex(address)

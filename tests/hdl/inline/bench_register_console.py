@@ -79,10 +79,9 @@ class TB(TestBench):
         return await self.hear(cocotb.start_soon(self.say(line + end)))
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def reads_and_writes(dut):
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def reads_and_writes(tb):
     """Numbers of one to eight digits in both cases, however the line is spaced and ended."""
-    tb = await TB.started(dut)
     for _ in range(30):
         address = random.randrange(0x80, BYTES, 4)
         value = random.getrandbits(random.randrange(1, 33))
@@ -93,10 +92,9 @@ async def reads_and_writes(dut):
         assert await tb.ask(f"{random.choice('rR')}{gap}{where}", end) == f"{value:08x}\r\n"
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def wrong_lines(dut):
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def wrong_lines(tb):
     """Each is answered with an error and touches nothing; the next line is right again."""
-    tb = await TB.started(dut)
     wrong = (
         *("hello", "r", "w", "r 1", "r 102", "r zz", "x 100", "rr 100", "r 100 1", "w 100", "w 100 1 2", "-"),
         *(f"r {BYTES:x}", "r 100000100", "w 100 123456789", "w 100000100 1", "100"),
@@ -109,9 +107,8 @@ async def wrong_lines(dut):
     assert await tb.ask("\r\n\n\r  ") == ""
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def refused_accesses(dut):
-    tb = await TB.started(dut)
+@TB.test(timeout_time=10, timeout_unit="ms")
+async def refused_accesses(tb):
     for line in (f"r {REFUSED:x}", f"w {REFUSED:x} 1"):
         assert await tb.ask(line) == "error\r\n"
     assert [kind for kind, _ in tb.registers.accesses] == ["r", "w"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from inceptionn.hdl.inline.port_page import Link
@@ -37,10 +36,9 @@ class TB(TestBench):
         return link.up, link.speed, link.managed
 
 
-@cocotb.test()
-async def what_the_phy_says(dut):
+@TB.test()
+async def what_the_phy_says(tb):
     """In-band status first, then the registers; half duplex is no link; the speed stays without one."""
-    tb = await TB.started(dut)
     assert await tb.link() == (0, 2, 0)
     assert await tb.link(up=1, speed=1, managed=1) == (1, 1, 1)
     assert await tb.link(managed=1) == (0, 1, 1)
@@ -51,10 +49,10 @@ async def what_the_phy_says(dut):
     assert await tb.link(status(0, 2, 0)) == (0, 1, 0)
 
 
-@cocotb.test()
-async def bits_that_arrive_apart(dut):
+@TB.test()
+async def bits_that_arrive_apart(tb):
     """A value of which the bits change up to three cycles apart is never seen mixed."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     await ClockCycles(dut.aclk, 10)
     for old, new in itertools.permutations(range(4), 2):
         for first, apart in itertools.product((1, 2), range(4)):

@@ -88,14 +88,13 @@ class TB(TestBench):
         return bool(int(self.dut.up.value)), int(self.dut.speed.value)
 
 
-@cocotb.test()
-async def follows_the_link(dut):
-    tb = await TB.started(dut)
-    assert int(dut.phy_reset.value)
-    await ClockCycles(dut.aclk, CLOCK_HZ // 100 + 8)
-    assert not int(dut.phy_reset.value)
+@TB.test()
+async def follows_the_link(tb):
+    assert int(tb.dut.phy_reset.value)
+    await ClockCycles(tb.dut.aclk, CLOCK_HZ // 100 + 8)
+    assert not int(tb.dut.phy_reset.value)
     assert await tb.polled() == (False, 0)
-    assert int(dut.managed.value)
+    assert int(tb.dut.managed.value)
     assert tb.phy.writes == SETUP
 
     registers = tb.phy.registers

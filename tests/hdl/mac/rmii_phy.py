@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A PHY with RMII pins for the benches (RMII Consortium, revision 1.2); cocotbext-eth has none."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockSignal, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from clock_ports import add_domains
 
 from inceptionn.hdl.mac.octets import Octet, Speed
 from inceptionn.hdl.mac.port import EthernetPort, PortEvents
@@ -78,14 +79,6 @@ class RgmiiPads(wiring.Component):
         return m
 
 
-def _domains(m: Module, **clocks: tuple[Signal, Signal]) -> None:
-    """Clock domains of these clocks and resets; ``falling`` counts the falling edges."""
-    for name, (clock, reset) in clocks.items():
-        domain = ClockDomain(name, clk_edge="neg" if name == "falling" else "pos")
-        domain.clk, domain.rst = clock, reset
-        m.domains += domain
-
-
 class RgmiiMac(wiring.Component):
     """A MAC with RGMII pins; ``clk_late`` is a quarter of a cycle after ``clk``."""
 
@@ -102,7 +95,7 @@ class RgmiiMac(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         late, receive = (self.clk_late, self.rst), (self.rx_clk, self.rst)
-        _domains(m, transmit=(self.clk, self.rst), late=late, receive=receive, falling=receive)
+        add_domains(m, transmit=(self.clk, self.rst), late=late, receive=receive, falling=receive)
         m.submodules.transmitter = transmitter = DomainRenamer("transmit")(MacTransmitter())
         m.submodules.receiver = receiver = DomainRenamer("receive")(MacReceiver())
         m.submodules.pads = pads = RgmiiPads()
@@ -133,8 +126,8 @@ class RgmiiPort(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         late, receive = (self.clk_late, self.tx_rst), (self.rx_clk, self.rx_rst)
-        _domains(m, sync=(self.clk, self.rst), transmit=(self.tx_clk125, self.tx_rst))
-        _domains(m, late=late, receive=receive, falling=receive)
+        add_domains(m, sync=(self.clk, self.rst), transmit=(self.tx_clk125, self.tx_rst))
+        add_domains(m, late=late, receive=receive, falling=receive)
         m.submodules.port = port = EthernetPort(
             receive_domain="receive", transmit_domain="transmit", wide_bytes=32
         )
@@ -166,7 +159,7 @@ class RmiiMac(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        _domains(m, sync=(self.clk, self.rst))
+        add_domains(m, sync=(self.clk, self.rst))
         m.submodules.transmitter = transmitter = MacTransmitter()
         m.submodules.rmii_transmit = transmit = RmiiTransmit()
         m.submodules.rmii_receive = receive = RmiiReceive()

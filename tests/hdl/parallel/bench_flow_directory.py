@@ -162,11 +162,10 @@ class TB(Lockstep):
             assert table._entries == self.one._entries
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(offer=[1.0, 0.1], take=[1.0, 0.3], delay=[10, 200])
-async def tables_stay_equal(dut, offer, take, delay):
+async def tables_stay_equal(tb, offer, take, delay):
     """Flows that share slots, SYNs, bad and cut frames, changing settings; reports late and out of order."""
-    tb = await TB.started(dut)
     flow = random_flow()
     flows = [flow, flow, *twins(flow), random_flow(), random_flow()]
     await tb.run([any_frame(flows) for _ in range(700)], offer=offer, take=take, delay=delay)
@@ -174,10 +173,9 @@ async def tables_stay_equal(dut, offer, take, delay):
     assert 0.05 < sum(tb.shared) / len(tb.shared) < 0.95
 
 
-@cocotb.test()
-async def generations_come_round(dut):
+@TB.test()
+async def generations_come_round(tb):
     """More flows in one slot than there are generations, each confirmed late, and the first ones again."""
-    tb = await TB.started(dut)
     first = random_flow()
     flows = [first]
     while len(flows) < 300:
@@ -187,10 +185,9 @@ async def generations_come_round(dut):
     tb.check_tables()
 
 
-@cocotb.test()
-async def one_flow(dut):
+@TB.test()
+async def one_flow(tb):
     """Shared until its first frame is confirmed, and never again; what cannot touch the table never is."""
-    tb = await TB.started(dut)
     flow = random_flow()
     await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(100)], delay=1)
     first = tb.shared.index(False)
@@ -202,10 +199,9 @@ async def one_flow(dut):
     assert not any(tb.shared)
 
 
-@cocotb.test()
-async def pace(dut):
+@TB.test()
+async def pace(tb):
     """One frame per cycle of those that do not touch the table, one in at most five of the others."""
-    tb = await TB.started(dut)
     for data, most in ((udp(bytes(64)), 1.1), (frame(random_flow()), 5.0)):
         begin = tb.now
         await tb.run([(data, False, CONFIGS[0])] * 200)
@@ -214,14 +210,13 @@ async def pace(dut):
         assert cycles <= most
 
 
-@cocotb.test()
-async def forgets_at_reset(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def forgets_at_reset(tb):
     flow = random_flow()
     await tb.run([(frame(flow), False, CONFIGS[0]) for _ in range(50)], delay=1)
     assert not tb.shared[-1]
     tb.now = 0
     await tb.reset()
-    await FallingEdge(dut.aclk)
+    await FallingEdge(tb.dut.aclk)
     await tb.run([(frame(flow), False, CONFIGS[0])])
     assert tb.shared == [True]

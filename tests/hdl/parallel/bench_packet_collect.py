@@ -99,10 +99,9 @@ class TB(TestBench):
         assert self.open == [0] * ENGINES, f"frames not accounted for: {self.open}"
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(late=[0.0, 0.5], stall=[0.0, 0.5])
-async def in_order(dut, late, stall):
-    tb = await TB.started(dut)
+async def in_order(tb, late, stall):
     for number, engine in enumerate(tb.engines):
         if late:
             engine.set_pause_generator(gaps(late, 5 + 50 * number))
@@ -117,25 +116,23 @@ async def in_order(dut, late, stall):
     assert not tb.gaps, f"{tb.gaps} gaps inside frames"
 
 
-@cocotb.test()
-async def longer_than_it_holds(dut):
+@TB.test()
+async def longer_than_it_holds(tb):
     """A frame longer than the memory leaves in pieces; those around it are not affected."""
-    tb = await TB.started(dut)
     most = CollectQueue.MOST_WORDS * WIDTH
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * WIDTH + 1, 100, 64]
     await tb.run([(random.randbytes(size), False, False) for size in sizes])
 
 
-@cocotb.test()
-async def output_stalled_for_long(dut):
+@TB.test()
+async def output_stalled_for_long(tb):
     """The memories fill, the engines wait, nothing is lost."""
-    tb = await TB.started(dut)
     tb.sink.pause = True
 
     async def release() -> None:
-        await ClockCycles(dut.aclk, 1500)
+        await ClockCycles(tb.dut.aclk, 1500)
         for i in range(ENGINES):
-            assert not getattr(dut, f"s_axis_{i}_tready").value, "room without end"
+            assert not getattr(tb.dut, f"s_axis_{i}_tready").value, "room without end"
         tb.sink.pause = False
 
     releasing = cocotb.start_soon(release())

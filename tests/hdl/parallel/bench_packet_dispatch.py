@@ -148,10 +148,9 @@ def mixture(count: int) -> list[bytes]:
     return [random.randbytes(random.choice(sizes)) for _ in range(count)]
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.5])
-async def whole_frames(dut, idle, stall):
-    tb = await TB.started(dut)
+async def whole_frames(tb, idle, stall):
     if idle:
         tb.source.set_pause_generator(gaps(idle, 4))
     for sink in tb.sinks:
@@ -162,18 +161,16 @@ async def whole_frames(dut, idle, stall):
     await check(tb, frames, bad, await tb.send(frames, bad))
 
 
-@cocotb.test()
-async def long_frames(dut):
+@TB.test()
+async def long_frames(tb):
     """A frame longer than a queue passes while it comes."""
-    tb = await TB.started(dut)
     frames = [random.randbytes(512 * WIDTH + 1000), *mixture(5)]
     await check(tb, frames, [False] * 6, await tb.send(frames))
 
 
-@cocotb.test()
-async def every_engine_gets_its_share(dut):
+@TB.test()
+async def every_engine_gets_its_share(tb):
     """By words waiting, not by frames: long and short ones in turn would else load one engine."""
-    tb = await TB.started(dut)
     frames = [random.randbytes(size) for _ in range(20) for size in (1514, 60)]
     await check(tb, frames, [False] * len(frames), await tb.send(frames))
     load = [
@@ -183,23 +180,21 @@ async def every_engine_gets_its_share(dut):
     assert min(load) > 0.8 * sum(load) / ENGINES, f"bytes for each engine: {load}"
 
 
-@cocotb.test()
-async def waits_for_engines(dut):
+@TB.test()
+async def waits_for_engines(tb):
     """No more frames than the queues of frames hold, and none lost."""
-    tb = await TB.started(dut)
     tb.answering = False
     frames = [random.randbytes(20) for _ in range((MOST_FRAMES + 30) * ENGINES)]
     configs = await tb.send(frames)
-    await ClockCycles(dut.aclk, 1400)
+    await ClockCycles(tb.dut.aclk, 1400)
     assert MOST_FRAMES - 8 < tb.most_open <= MOST_FRAMES
     tb.answering = True
     await check(tb, frames, [False] * len(frames), configs)
 
 
-@cocotb.test(skip=not FLOWS)
-async def shared_frames(dut):
+@TB.test(skip=not FLOWS)
+async def shared_frames(tb):
     """Frames that may change the flow table go to all engines, others to one."""
-    tb = await TB.started(dut)
     config = settings_of(EngineConfig())
     frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]
     frames += [tcp(bytes(400), tos=0x2C, source_port=7)]
@@ -211,10 +206,10 @@ async def shared_frames(dut):
     assert shared == [True, False, True, False, False, HALF]
 
 
-@cocotb.test(skip=not FLOWS)
-async def latency(dut):
+@TB.test(skip=not FLOWS)
+async def latency(tb):
     """Of an idle dispatcher, from a frame's first word in to its first burst out."""
-    tb = await TB.started(dut)
+    dut = tb.dut
     for frame, cycles in ((udp(bytes(64)), 16), (tcp(bytes(400)), 19)):
         while not dut.s_axis_tready.value:  # the directory empties itself first
             await RisingEdge(dut.aclk)

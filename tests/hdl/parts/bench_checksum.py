@@ -45,10 +45,9 @@ def beat() -> bytes:
     return random.choice([bytes(BEAT_BYTES), b"\xff" * BEAT_BYTES, random.randbytes(BEAT_BYTES)])
 
 
-@cocotb.test()
-async def zero_has_one_sign_only_for_zeros(dut):
+@TB.test()
+async def zero_has_one_sign_only_for_zeros(tb):
     """Only words that are all 0 sum to 0; any other multiple of 65535 is 0xFFFF."""
-    tb = await TB.started(dut)
     for beats in ([bytes(BEAT_BYTES)], [b"\xff" * BEAT_BYTES], [b"\xff" * BEAT_BYTES] * 2):
         await tb.send(beats)
     for lane in range(BEAT_BYTES // 2):
@@ -58,11 +57,10 @@ async def zero_has_one_sign_only_for_zeros(dut):
     await tb.drain()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
-async def sums_back_to_back(dut, gaps):
+async def sums_back_to_back(tb, gaps):
     """Sums of one beat in every cycle, sums of none, longer ones, in any order and without idle cycles."""
-    tb = await TB.started(dut)
     for _ in range(500):
         count = random.choice([0, 1, 1, 1, 2, 5, 30])
         alone = count == 0 or random.random() < 0.3
@@ -70,19 +68,17 @@ async def sums_back_to_back(dut, gaps):
     await tb.drain()
 
 
-@cocotb.test()
-async def longest(dut):
+@TB.test()
+async def longest(tb):
     """The most beats of a block, all ones: the accumulator does not overflow."""
-    tb = await TB.started(dut)
     await tb.send([b"\xff" * BEAT_BYTES] * LONGEST)
     await tb.send([b"\xff\xfe" * (BEAT_BYTES // 2)] * LONGEST)
     await tb.drain()
 
 
-@cocotb.test()
-async def carry_of_the_fold(dut):
+@TB.test()
+async def carry_of_the_fold(tb):
     """Totals whose upper bits carry the lower 16 past their end: the carry comes around."""
-    tb = await TB.started(dut)
     for beats in range(1, 40):
         words = [0xFFFF] * (BEAT_BYTES // 2 * beats - 1)
         words.append((0xFFFF + len(words)) & 0xFFFF)
@@ -91,10 +87,9 @@ async def carry_of_the_fold(dut):
     await tb.drain()
 
 
-@cocotb.test()
-async def sum_holds(dut):
+@TB.test()
+async def sum_holds(tb):
     """Between two results the first one stays, whatever goes on after it."""
-    tb = await TB.started(dut)
     await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
     for _ in range(40):
         tb.due(LATENCY, sums_payload=fold(0x0201 * BEAT_BYTES // 2))

@@ -45,10 +45,9 @@ class TB(Lockstep):
         await self.cycle(i_valid=offered is not None, i_payload=data, o_ready=takes)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(offer=[1.0, 0.7, 0.3], pop=[1.0, 0.7, 0.3])
-async def in_order(dut, offer, pop):
-    tb = await TB.started(dut)
+async def in_order(tb, offer, pop):
     for _ in range(400):
         await tb.step(offer, pop)
     if offer == pop == 1.0:
@@ -59,16 +58,15 @@ async def in_order(dut, offer, pop):
     assert tb.offered is None
 
 
-@cocotb.test()
-async def reset_while_full(dut):
+@TB.test()
+async def reset_while_full(tb):
     """A reset of a single cycle empties both places."""
-    tb = await TB.started(dut)
     for _ in range(10):
         for _ in range(3):
             await tb.step(1.0, 0.0)
         assert len(tb.items) == 2
         for aresetn in (0, 1):  # it arrives a cycle later
-            dut.aresetn.value = aresetn
+            tb.dut.aresetn.value = aresetn
             await tb.cycle()
         tb.items.clear()
         tb.offered = None

@@ -25,17 +25,15 @@ class TB(QueueBench):
         await self.end(wants, permits)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(push=[0.2, 0.6, 1.0], pop=[0.2, 0.6, 1.0])
-async def random_pauses(dut, push, pop):
-    tb = await TB.started(dut)
+async def random_pauses(tb, push, pop):
     for _ in range(1500):
         await tb.step(push, pop)
     await tb.empty()
     assert tb.left > 250
 
 
-@cocotb.test()
-async def filled_to_the_brim(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def filled_to_the_brim(tb):
     await tb.fill_to_the_brim()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from lockstep import Lockstep
 
@@ -53,20 +52,18 @@ class TB(Lockstep):
             await self.cycle(write=1, write_address=address, write_data=self.words[address])
 
 
-@cocotb.test()
-async def begins_with_zeros(dut):
+@TB.test()
+async def begins_with_zeros(tb):
     """As an FPGA's memory does without other contents. The first test, since a reset leaves them alone."""
-    tb = await TB.started(dut)
     for address in range(DEPTH):
         await tb.access(address)
     await tb.drain()
     assert tb.reads == DEPTH
 
 
-@cocotb.test()
-async def every_address(dut):
+@TB.test()
+async def every_address(tb):
     """Each address written, then read in another order, while others are overwritten."""
-    tb = await TB.started(dut)
     await tb.fill()
     addresses = list(range(DEPTH))
     for address in random.sample(addresses, DEPTH):
@@ -77,9 +74,8 @@ async def every_address(dut):
     await tb.drain()
 
 
-@cocotb.test()
-async def read_in_the_cycle_behind_the_write(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def read_in_the_cycle_behind_the_write(tb):
     await tb.fill()
     address = 0
     for _ in range(500):

@@ -82,11 +82,10 @@ class TB(Lockstep):
         assert not self.keeps
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(stall=[0.0, 0.5, 0.9])
-async def every_length(dut, stall):
+async def every_length(tb, stall):
     """Last beats of every length, frames of one beat and more."""
-    tb = await TB.started(dut)
     if stall:
         tb.sink.set_pause_generator(random.random() < stall for _ in itertools.count())
     lengths = [*range(1, 4 * BEAT_BYTES), 1500, 9216]
@@ -96,10 +95,9 @@ async def every_length(dut, stall):
     await tb.check()
 
 
-@cocotb.test()
-async def stalled_for_long(dut):
+@TB.test()
+async def stalled_for_long(tb):
     """The queue fills to the last place while the sink sleeps, and nothing is lost."""
-    tb = await TB.started(dut)
     for _ in range(5):
         tb.sink.set_pause_generator(itertools.chain([True] * 200, itertools.repeat(False)))
         for _ in range(20):
@@ -107,9 +105,8 @@ async def stalled_for_long(dut):
     await tb.check()
 
 
-@cocotb.test()
-async def a_beat_per_cycle(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def a_beat_per_cycle(tb):
     begin = tb.now
     await tb.send(random.randbytes(BEAT_BYTES * 100), False)
     assert tb.now - begin == 100

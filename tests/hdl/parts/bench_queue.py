@@ -37,16 +37,14 @@ class TB(QueueBench):
         await self.end(wants, takes)
 
 
-@cocotb.test()
-async def filled_to_the_brim(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def filled_to_the_brim(tb):
     await tb.fill_to_the_brim()
 
 
-@cocotb.test()
-async def one_item_per_cycle(dut):
+@TB.test()
+async def one_item_per_cycle(tb):
     """A pushing and a popping end that never pause: ``room`` stays, each item leaves after LATENCY cycles."""
-    tb = await TB.started(dut)
     for _ in range(300):
         assert tb.read("room")
         await tb.step(1.0, 1.0)
@@ -55,20 +53,18 @@ async def one_item_per_cycle(dut):
     await tb.empty()
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(push=[0.1, 0.5, 0.9], pop=[0.1, 0.5, 0.9])
-async def random_pauses(dut, push, pop):
-    tb = await TB.started(dut)
+async def random_pauses(tb, push, pop):
     for _ in range(800):
         await tb.step(push, pop)
     await tb.empty()
     assert tb.popped > 50
 
 
-@cocotb.test()
-async def bursts(dut):
+@TB.test()
+async def bursts(tb):
     """Runs of pushes and of pops, so that the queue is often full and often empty."""
-    tb = await TB.started(dut)
     for _ in range(60):
         push, pop = random.choice([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.5, 0.9)])
         for _ in range(random.randint(1, 2 * DEPTH)):
@@ -76,9 +72,8 @@ async def bursts(dut):
     await tb.empty()
 
 
-@cocotb.test()
-async def reset_empties(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def reset_empties(tb):
     for _ in range(DEPTH):
         await tb.step(1.0, 0.0)
     await tb.reset()

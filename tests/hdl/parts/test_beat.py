@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A beat's numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.hdl.frame.header_fields import L4, TCP, UDP, VLAN

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Internet checksum arithmetic in hardware: the sum over beats, and the 16-bit operations."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The pushing queue in simulation, and what it refuses."""
 
-from __future__ import annotations
-
 import pytest
 from amaranth.lib import data
 

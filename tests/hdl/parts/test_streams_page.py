@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example of docs/streams.md: no item is lost with its slack, and one is with less."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Adaptive weight precision: Algorithm 1 by hand, and weights on the way down in its formats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn.collectives import MismatchError, statistics
 from inceptionn.evaluate.training import MLP, Batches, Parameters, digits, flatten
@@ -26,7 +25,6 @@ from inceptionn.layers.a2dtwp import (
 from inceptionn.layers.parameter_server import MomentumSGD, NonFiniteGradient, ParameterServer
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 MODEL, DATA = MLP(64, (24,)), digits()
 
 

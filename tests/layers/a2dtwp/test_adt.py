@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Approximate Data Transfer: bytes by hand, on every path, and the native kernels under sanitizers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

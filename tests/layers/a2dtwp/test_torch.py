@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Weights unpacked by torch, on a processor and on a GPU where there is one. Skipped without torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

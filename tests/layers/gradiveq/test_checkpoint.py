@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ's state: a restored run goes on to the same bits; what is no such state is named at every rank."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
@@ -16,8 +15,6 @@ from inceptionn.evaluate.training import CNN, Batches, Parameters, digits
 from inceptionn.layers import checkpoint
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = CNN(channels=(4, 6))
 DATA = digits()

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ among ranks: sums in the compressed domain, phases, bytes, errors at every rank, and training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError, statistics
@@ -17,7 +16,6 @@ from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, R
 from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 DATA = digits()
 SHAPES = {"conv.weight": (4, 3, 3, 3), "conv.bias": (4,), "wide.weight": (8, 4, 3, 3)}
 ZEROS: Parameters = {key: np.zeros(shape, np.float32) for key, shape in SHAPES.items()}

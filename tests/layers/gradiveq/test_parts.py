@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ's pieces by hand: slices, principal components, phases, and the quantiser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax's arithmetic: Table 3, the choice after it, equation 1 and the search, row sets, partitions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

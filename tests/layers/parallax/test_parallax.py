@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax's runner: every strategy trains the same model, and ranks that differ or fail say so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import SUM, MismatchError, statistics
@@ -30,7 +29,6 @@ from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, Sparse
 from inceptionn.layers.parameter_server import Partition
 from inceptionn.transport import PeerLost, Transport, TransportError
 
-Group = Callable[..., list[Any]]
 WORDS = 400
 DATA = zipf_documents(WORDS, 8, 1200, 8)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A torch module with sparse embeddings under Parallax, against torch alone. Skipped without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -6,8 +6,6 @@
 Prints "step N" after each step, and at its end the error that ended it.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

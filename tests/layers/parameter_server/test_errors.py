@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The parameter server's errors at every rank: ranks that differ, give up, fall silent, or push nonsense."""
 
-from __future__ import annotations
-
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
@@ -20,8 +18,6 @@ from inceptionn.layers.parameter_server.exchange.envelope import Envelope, Kind
 from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
 from inceptionn.layers.parameter_server.node import Node
 from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
-
-Group = Callable[..., list[Any]]
 
 
 def test_shapes_and_keys_that_differ(group: Group) -> None:

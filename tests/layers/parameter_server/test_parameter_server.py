@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The parameter server over transports: modes, roles, legs, errors, checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
 from inceptionn.evaluate.training import MLP, Batches, digits, flatten, unflatten
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = MLP(64, (24,), 10)
 DATA = digits()

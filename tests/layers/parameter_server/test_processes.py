@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that are processes, one of which is killed, or stopped."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

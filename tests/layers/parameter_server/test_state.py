@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Plan, optimizer, server and headers by themselves, against answers worked out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

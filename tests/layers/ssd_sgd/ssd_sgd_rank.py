@@ -6,8 +6,6 @@
 Prints "step N" after each step, and at its end the step it began at and the checksum of the weights.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

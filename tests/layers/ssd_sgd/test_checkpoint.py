@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD's state: what it takes from the servers' optimizer, and checkpoints that go on to the same bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import MLP, Batches, digits, flatten
@@ -17,8 +16,6 @@ from inceptionn.layers.a2dtwp import AWP, AdtEncoding, weight_keys
 from inceptionn.layers.parameter_server import MomentumSGD, Optimizer, ParameterServer, StepDecay
 from inceptionn.layers.ssd_sgd import GLU, SSDSGD, DCASGDa, LocalSGD, LocalUpdate
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = MLP(64, (8,), 10)
 DATA = digits()

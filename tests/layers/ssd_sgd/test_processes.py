@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A training by SSD-SGD whose processes are killed, and started again from its checkpoints."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD: local updates and time model by hand; Algorithm 1 against the same in one loop; convergence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import MLP, Batches, copy_of, digits, flatten, unflatten
@@ -27,8 +26,6 @@ from inceptionn.layers.ssd_sgd import (
     ssgd_time,
 )
 from inceptionn.transport import Transport
-
-Group = Callable[..., list[Any]]
 
 MODEL = MLP(64, (24,), 10)
 DATA = digits()

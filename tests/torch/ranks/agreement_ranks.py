@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each rank of `test_agreement`: states that do not fit each other, or the module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

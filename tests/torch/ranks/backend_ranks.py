@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each rank of `test_backend`: process groups of the backend, exact and compressed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each rank of `test_fsdp`: trainings with FSDP1 and FSDP2 on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each rank of `test_layers`: the training layers on torch modules, over a process group's transport."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

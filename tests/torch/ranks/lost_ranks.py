@@ -5,8 +5,6 @@ HOW names what carries the gradients ("hook", "backend", or "work": calls withou
 victim ("killed", "silent").
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each host of `test_nic`: DDP with the hook, which looks for NICs, and without it."""
 
-from __future__ import annotations
-
 import json
 
 import torch.distributed as dist

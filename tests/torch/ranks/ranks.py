@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the programs of this folder share: data, a model, a training, and where to leave what they found."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

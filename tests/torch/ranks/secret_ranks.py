@@ -1,7 +1,5 @@
 """What this rank makes of the group's secret: the sum of a value of each rank, or the error."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

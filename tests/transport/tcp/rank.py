@@ -5,8 +5,6 @@ Sends floats around the ring without end. Prints "ready" once it has begun, at i
 the exception and the seconds since it began the transfer that failed.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

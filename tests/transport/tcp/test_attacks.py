@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Attackers between ranks with the right secret, and members that never read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
+from outcomes import outcomes
 
 from inceptionn.transport import TcpTransport, TransportError, connect
 from inceptionn.transport.tcp import formation, mesh
@@ -25,24 +25,14 @@ Change = Callable[[bytes], bytes]
 
 def ranks(calls: list[Callable[[], TcpTransport]]) -> list[Any]:
     """What each rank got: all ranks' numbers, and the value that its neighbour sent; or an error."""
-    found: list[Any] = [None] * len(calls)
 
-    def run(number: int) -> None:
-        try:
-            with calls[number]() as t:
-                got = bytearray(4)
-                t.sendrecv(1 - t.rank, b"%04d" % t.rank, 1 - t.rank, got)
-                found[number] = t.exchange(t.rank), bytes(got)
-        except Exception as error:
-            found[number] = error
+    def rank(call: Callable[[], TcpTransport]) -> Any:
+        with call() as t:
+            got = bytearray(4)
+            t.sendrecv(1 - t.rank, b"%04d" % t.rank, 1 - t.rank, got)
+            return t.exchange(t.rank), bytes(got)
 
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
+    return outcomes([partial(rank, call) for call in calls])
 
 
 def pair(listener: socket.socket, theirs: str, **settings: Any) -> list[Any]:

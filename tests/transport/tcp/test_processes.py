@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks in processes of their own that die or fall silent in the middle of a transfer."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

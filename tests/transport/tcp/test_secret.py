@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group's secret: ranks with it join, others are refused, and recorded messages are of no use."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group forms whatever other processes send to its ports meanwhile."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket
@@ -12,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from outcomes import outcomes
 
 from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
@@ -44,30 +44,16 @@ def group(
 
     The last rank waits for the end of ``before``, so the group cannot be complete earlier.
     """
-    found: list[Any] = [None] * size
     if listener is None:
         listener = listen(("127.0.0.1", port))
+    own = {"nic": False, "timeout": 10} | settings
 
-    def run(rank: int) -> None:
-        own = {"listener": listener} if rank == 0 else {}
-        try:
-            with connect(
-                rank, size, f"127.0.0.1:{port}", **({"nic": False, "timeout": 10} | settings), **own
-            ) as t:
-                found[rank] = sum(t.exchange(t.rank))
-        except Exception as error:
-            found[rank] = error
+    def run(rank: int) -> int:
+        first = {"listener": listener} if rank == 0 else {}
+        with connect(rank, size, f"127.0.0.1:{port}", **own, **first) as t:
+            return sum(t.exchange(t.rank))
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
-    for thread in threads[:-1]:
-        thread.start()
-    if before is not None:
-        before.join(20)
-    threads[-1].start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
+    return outcomes([partial(run, rank) for rank in range(size)], before)
 
 
 def line(**fields: Any) -> bytes:

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How groups over TCP form, and how they refuse to."""
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from outcomes import Group, outcomes
 
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
@@ -24,27 +22,6 @@ from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce, proof
 
-Tcp = Callable[..., list[Any]]
-
-
-def start(calls: list[Callable[[], Any]]) -> list[Any]:
-    """What each of the calls, made at once, returned or raised."""
-    found: list[Any] = [None] * len(calls)
-
-    def run(number: int) -> None:
-        try:
-            found[number] = calls[number]()
-        except Exception as error:
-            found[number] = error
-
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive(), "a rank hangs"
-    return found
-
 
 def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[Any]:
     """Groups in which rank r gets ``settings[name][r]`` of each setting."""
@@ -54,7 +31,7 @@ def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[A
         own = {name: values[rank] for name, values in settings.items()}
         return lambda: connect(rank, own.pop("sizes", size), where, **({"timeout": 5.0, "nic": False} | own))
 
-    results = start([call(rank) for rank in ranks])
+    results = outcomes([call(rank) for rank in ranks])
     for result in results:
         if isinstance(result, TcpTransport):
             result.close()
@@ -105,7 +82,9 @@ def test_version_of_the_protocol(port: int, monkeypatch: pytest.MonkeyPatch) -> 
         return said
 
     listener = listen(("127.0.0.1", port), 2)
-    first, second = start([lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer])
+    first, second = outcomes(
+        [lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, listener=listener), newer]
+    )
     text = f"protocol differs: rank 0 has {PROTOCOL}, rank 1 has 99"
     assert isinstance(first, TransportError)
     assert str(first) == text
@@ -162,7 +141,7 @@ def test_strangers_at_the_rendezvous_do_no_harm(port: int, noise: bytes) -> None
             lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
             lambda: connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=5),
         ]
-        results = start(calls)
+        results = outcomes(calls)
     assert all(isinstance(result, TcpTransport) for result in results), results
     for transport in results:
         transport.close()
@@ -175,7 +154,7 @@ def test_ranks_may_come_in_any_order(port: int) -> None:
 
     calls: list[Callable[[], Any]] = [late]
     calls += [lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (2, 1)]
-    results = start(calls)
+    results = outcomes(calls)
     assert sorted(t.rank for t in results) == [0, 1, 2]
     for transport in results:
         transport.close()
@@ -196,10 +175,10 @@ def test_ipv6(port: int) -> None:
             t.barrier()
             return bytes(got)
 
-    assert start([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
+    assert outcomes([lambda: run(0), lambda: run(1)]) == [b"\1\1\1\1", b"\0\0\0\0"]
 
 
-def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
+def test_only_connections_for_floats_are_marked(tcp: Group) -> None:
     def run(t: TcpTransport) -> tuple[list[int], list[int], list[int]]:
         marks = [[tos_of(s) for s in t.sockets(tagged=tagged).values()] for tagged in (False, True)]
         sizes = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) for s in t.sockets(tagged=True).values()]
@@ -209,7 +188,7 @@ def test_only_connections_for_floats_are_marked(tcp: Tcp) -> None:
     assert tcp(3, run, nic=Codec()) == [([0, 0], [0x28, 0x28], [0, 0])] * 3
 
 
-def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
+def test_without_nics_nothing_stays_marked(tcp: Group) -> None:
     """The question is asked, the answer is no, the connections for floats are gone, messages go on."""
 
     def run(t: TcpTransport) -> Any:
@@ -223,7 +202,7 @@ def test_without_nics_nothing_stays_marked(tcp: Tcp) -> None:
 
 @pytest.mark.parametrize("answer", [5, ["planes"], {"a": 1}, "a" * 5000], ids=lambda value: str(value)[:20])
 def test_a_malformed_answer_about_nics_names_its_rank(
-    tcp: Tcp, monkeypatch: pytest.MonkeyPatch, answer: Any
+    tcp: Group, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     real = TcpTransport.exchange
     monkeypatch.setattr(TcpTransport, "exchange", lambda t, value: real(t, answer if t.rank == 1 else value))
@@ -232,14 +211,14 @@ def test_a_malformed_answer_about_nics_names_its_rank(
         assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
 
 
-def test_nics_that_must_be_there(tcp: Tcp) -> None:
+def test_nics_that_must_be_there(tcp: Group) -> None:
     for result in tcp(2, lambda t: None, nic=True):
         assert isinstance(result, TransportError)
         assert "no NIC with the engines between every pair of ranks" in str(result)
 
 
 def test_an_engine_on_one_side_only_is_found_out(
-    port: int, tcp: Tcp, monkeypatch: pytest.MonkeyPatch
+    port: int, tcp: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its packets have no valid checksum for the other side, so none that carries floats ever arrives."""
     mesh = formation.mesh
@@ -299,7 +278,7 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
         sock.close()
 
     listener = listen(("127.0.0.1", port), 3)
-    results = start([
+    results = outcomes([
         lambda: connect(0, 3, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
         leaves,
         lambda: connect(2, 3, f"127.0.0.1:{port}", nic=False, timeout=5),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A host that vanishes, with no packet that says so, is noticed long before the time-out."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import ExitStack

@@ -16,7 +16,7 @@ from ....commands.console import CsvFile, JsonFile, PlotFile, new_progress
 from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
-from ....system.options import one_of, regular
+from ....system.options import one_of
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi
@@ -35,16 +35,6 @@ TIMEOUT, PATIENCE = 60.0, 150.0
 
 
 # Options of the command.
-NpyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--file",
-        metavar="NPY",
-        exists=True,
-        callback=regular,
-        help="Measure with these values instead, of float32 or of 16 bits.",
-    ),
-]
 DtypeName = Annotated[
     str,
     one_of(
@@ -65,7 +55,7 @@ def allreduce(
     kinds: Annotated[
         str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
     ] = "synthetic,real",
-    file: NpyFile = None,
+    file: report.NpyFile = None,
     dtype: DtypeName = DTYPES[0],
     ops: Annotated[
         str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")

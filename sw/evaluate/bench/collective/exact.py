@@ -20,8 +20,8 @@ from ....codec import Codec, active_path, available_paths, force_path
 from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, Table
-from ....transport import Transport, loopback
-from ..common.threads import in_threads
+from ....transport import Transport
+from ..common.threads import on_ranks
 
 Floats = NDArray[np.float32]
 Settings = dict[str, Any]
@@ -145,17 +145,15 @@ def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0, nics: 
     nic_codec = case.codec if way.settings["path"] == "nic" else None
     if nics is not None:
         nics.configure(case.codec.parameters)
-    transports = loopback(len(order), nic_codec=nic_codec, nics=nics and nics.carry, seed=seed)
-    calls = [
-        lambda t=t, x=case.values[place]: way.collective(t, x, case.op, settings)
-        for t, place in zip(transports, order, strict=True)
-    ]
-    found = in_threads(calls)  # type: ignore[arg-type]
+    found = on_ranks(
+        len(order), lambda t: way.collective(t, case.values[order[t.rank]], case.op, settings),
+        nic_codec=nic_codec, nics=nics and nics.carry, seed=seed,
+    )  # fmt: skip
     if not way.whole:
         return np.concatenate(found)
-    if len({one.tobytes() for one in found}) > 1:  # type: ignore[attr-defined]
+    if len({one.tobytes() for one in found}) > 1:
         raise AssertionError(f"{way.name}: the ranks' results differ")
-    return found[0]  # type: ignore[return-value]
+    return found[0]
 
 
 @contextmanager

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,12 @@ from ....collectives.building import Parts
 from ....commands import report
 from ....commands.codec_option import CodecOption, ModeOption, chosen
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
-from ....transport import Transport, loopback
+from ....transport import Transport
 from ....wire import PLANES
 from ...training import MLP, Batches, Floats, digits, flatten, unflatten
 from ...training.data import require_digits
 from ..common.data import one_thread
+from ..common.threads import on_ranks
 
 RAW, COMPRESSED, FEEDBACK = "raw", "mean", "mean, feedback"
 HIDDEN, RATE, MOMENTUM, BATCH = (64,), 0.05, 0.9, 4
@@ -92,9 +92,9 @@ def means(
         def tick(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        errors = [_together(n, partial(_errors, coder, steps, seed, tick)) for n in numbers]
+        errors = [on_ranks(n, partial(_errors, coder, steps, seed, tick))[0] for n in numbers]
         trainings = [
-            _together(max(numbers), partial(_train, variant, coder, training_steps, seed, tick))
+            on_ranks(max(numbers), partial(_train, variant, coder, training_steps, seed, tick))[0]
             for variant in (RAW, COMPRESSED, FEEDBACK)
         ]
     out.show_conditions(f"{coder.name}, scale auto, ring; MLP 64-{HIDDEN[0]}-10, {BATCH} samples per rank")
@@ -109,22 +109,6 @@ def means(
          "loss": row.losses[-1]} for row in trainings
     ]  # fmt: skip
     out.write(facts, rows, lambda path: draw(path, errors, trainings))
-
-
-def _together(ranks: int, work: Callable[[Transport], T]) -> T:
-    """Run ``work`` at all ranks and return rank 0's result. An error at one of them ends all."""
-
-    def one(transport: Transport) -> T:
-        try:
-            return work(transport)
-        except BaseException as error:
-            transport.abort(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            transport.close()
-
-    with ThreadPoolExecutor(ranks) as pool:
-        return list(pool.map(one, loopback(ranks)))[0]
 
 
 class _Worker:

@@ -5,22 +5,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from ....transport import TransportError
+from ....transport import LoopbackTransport, TransportError, loopback
+
+T = TypeVar("T")
 
 
-def in_threads(calls: list[Callable[[], float]]) -> list[float]:
-    """Call each in a thread of its own and return the results; raise the first error, a rank's own first."""
-    found: list[Any] = [None] * len(calls)
+def on_ranks(ranks: int, work: Callable[[LoopbackTransport], T], **settings: Any) -> list[T]:
+    """Run ``work`` at every rank, each in a thread, and return the results; ``settings`` as of `loopback`.
 
-    def run(place: int) -> None:
+    An error at a rank ends all of them. Raises the first one, a rank's own first.
+    """
+    found: list[T | BaseException | None] = [None] * ranks
+
+    def run(transport: LoopbackTransport) -> None:
         try:
-            found[place] = calls[place]()
+            with transport:
+                found[transport.rank] = work(transport)
         except BaseException as error:
-            found[place] = error
+            found[transport.rank] = error
 
-    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(calls))]
+    transports = loopback(ranks, **settings)
+    threads = [threading.Thread(target=run, args=(transport,), daemon=True) for transport in transports]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -29,4 +36,4 @@ def in_threads(calls: list[Callable[[], float]]) -> list[float]:
     if errors:
         # The others only say that a rank is lost or silent.
         raise min(errors, key=lambda error: isinstance(error, TransportError))
-    return found
+    return cast("list[T]", found)

@@ -24,13 +24,13 @@ from ....commands.console import (
     PlotFile,
     Table,
     new_figure,
-    new_progress,
+    tracked,
     write_plot,
 )
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
-from ....system.options import one_of, regular
+from ....system.options import one_of
 from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
@@ -90,16 +90,7 @@ def codec(
         str | None,
         typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="NPY",
-            exists=True,
-            callback=regular,
-            help="Measure with these float32 values instead.",
-        ),
-    ] = None,
+    file: report.NpyFile = None,
     dtype: Annotated[
         str,
         one_of(
@@ -194,17 +185,12 @@ def _measured(
     """Measure a row for each job and array; name the compressors that are not installed."""
     rows: list[Row] = []
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=(len(jobs) - len(absent)) * len(arrays))
-        for (kind, x), job in product(arrays.items(), jobs):
-            if job in absent:
-                continue
-            progress.update(task, description=f"{kind}: {_title(job)}")
-            if isinstance(job, Peer):
-                rows.append(_peer(kind, job, x, bound, repeats))
-            else:
-                rows.append(_own(kind, job, x, bound, repeats))
-            progress.advance(task)
+    pairs = list(product(arrays, [job for job in jobs if job not in absent]))
+    for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {_title(pair[1])}"):
+        if isinstance(job, Peer):
+            rows.append(_peer(kind, job, arrays[kind], bound, repeats))
+        else:
+            rows.append(_own(kind, job, arrays[kind], bound, repeats))
     return rows, absent
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
@@ -18,11 +17,12 @@ from ....codec import Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
-from ....transport import Transport, loopback
+from ....transport import Transport
 from ....wire import MAX_K
 from ...training import CNN, MLP, Batches, Dataset, Floats, Model, Transformer, digits, flatten, unflatten
 from ...training.data import require_digits
 from ..common.data import one_thread
+from ..common.threads import on_ranks
 
 MODELS: dict[str, Callable[[], Model]] = {"mlp": MLP, "cnn": CNN, "transformer": Transformer}
 RAW, BOUNDED, EQUAL_BOUND, EQUAL_BYTES = "raw", "bounded", "planes, equal bound", "planes, equal bytes"
@@ -120,17 +120,10 @@ def train(
     data, settings = digits(seed), settings_of(variant, k)
 
     def work(transport: Transport) -> tuple[Run, list[Floats]]:
-        try:
-            run = Run(model.name, variant, k, seed, [], [], 0, 0)
-            return _rank(transport, model, data, settings, steps, run)
-        except BaseException as error:
-            transport.abort(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            transport.close()
+        run = Run(model.name, variant, k, seed, [], [], 0, 0)
+        return _rank(transport, model, data, settings, steps, run)
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, loopback(workers)))[0]
+    return on_ranks(workers, work)[0]
 
 
 def _rank(

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from itertools import product
+from operator import itemgetter
 from statistics import mean, median
 from typing import Annotated, Any
 
@@ -13,14 +14,14 @@ import typer
 
 from .... import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress
+from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
 from ....layers.gradiveq import GradiVeQ
 from ....netns import Network, rate_text, require
-from ....transport import LoopbackTransport, loopback
+from ....transport import LoopbackTransport
 from ...training import CNN, Batches, digits
 from ...training.data import require_digits
 from ..common.job import lines_of
-from ..common.threads import in_threads
+from ..common.threads import on_ranks
 from .gradiveq_parts import PARTS, parts_of
 from .gradiveq_rank import VALUES
 
@@ -178,12 +179,8 @@ NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict[str, float]]]:
     """Measure accuracy (0..1) and ratios of bytes of each training, one per seed."""
     found: dict[str, list[dict[str, float]]] = {}
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=len(NAMES) * len(seeds))
-        for name in NAMES:
-            for seed in seeds:
-                found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
-                progress.update(task, advance=1, description=name)
+    for name, seed in tracked(console, list(product(NAMES, seeds)), itemgetter(0)):
+        found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
     return found
 
 
@@ -191,27 +188,23 @@ def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4)
     """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine."""
     model, data = CNN(channels=CHANNELS), digits(seed)
 
-    def rank(transport: LoopbackTransport) -> Any:
-        with transport:
-            parameters = model.initial(seed)
-            momenta = {key: np.zeros_like(value) for key, value in parameters.items()}
-            exchange = GradiVeQ(transport, parameters, **arguments, seed=seed)
-            batches = Batches(data.train, 16, transport.rank, workers, seed)
-            for step in range(steps):
-                mean_gradient = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
-                rate = np.float32(0.02 * (1 + np.cos(np.pi * step / steps)))
-                for key, gradient in mean_gradient.items():
-                    momenta[key] = np.float32(0.9) * momenta[key] - rate * gradient
-                    parameters[key] = parameters[key] + momenta[key]
-            traffic = exchange.traffic.of_all(transport)
-            ratios = {kind: traffic.raw[kind] / sent for kind, sent in traffic.sent.items() if sent}
-            total = sum(traffic.raw.values()) / traffic.total
-            return {"accuracy": model.accuracy(parameters, data.test), "all": total, **ratios}
+    def rank(transport: LoopbackTransport) -> dict[str, float]:
+        parameters = model.initial(seed)
+        momenta = {key: np.zeros_like(value) for key, value in parameters.items()}
+        exchange = GradiVeQ(transport, parameters, **arguments, seed=seed)
+        batches = Batches(data.train, 16, transport.rank, workers, seed)
+        for step in range(steps):
+            mean_gradient = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
+            rate = np.float32(0.02 * (1 + np.cos(np.pi * step / steps)))
+            for key, gradient in mean_gradient.items():
+                momenta[key] = np.float32(0.9) * momenta[key] - rate * gradient
+                parameters[key] = parameters[key] + momenta[key]
+        traffic = exchange.traffic.of_all(transport)
+        ratios = {kind: traffic.raw[kind] / sent for kind, sent in traffic.sent.items() if sent}
+        total = sum(traffic.raw.values()) / traffic.total
+        return {"accuracy": model.accuracy(parameters, data.test), "all": total, **ratios}
 
-    calls: Any = [partial(rank, transport) for transport in loopback(workers)]
-    results: list[Any] = in_threads(calls)
-    first: dict[str, float] = results[0]
-    return first
+    return on_ranks(workers, rank)[0]
 
 
 def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds: int) -> Table:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from itertools import product
+from operator import itemgetter
 from statistics import median
 from typing import Annotated, Any
 
@@ -12,14 +13,14 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress
+from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require
-from ....transport import LoopbackTransport, loopback
+from ....transport import LoopbackTransport
 from ...training import MLP, Batches, digits
 from ...training.data import require_digits
-from ..common.threads import in_threads
+from ..common.threads import on_ranks
 from .layers import MOMENTUM, RATE, SPEEDUP, WARM_UP, measured, plan_of
 
 DELAYS = (1, 2, 3, 4, 5)
@@ -160,12 +161,8 @@ def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[floa
     configurations |= {f"k = {k}, glu": (k, "glu") for k in DELAYS}
     configurations |= {f"k = {UPDATED}, {name}": (UPDATED, name) for name in LOCAL_UPDATES if name != "glu"}
     found: dict[str, list[float]] = {}
-    with new_progress(console) as progress:
-        task = progress.add_task("", total=len(configurations) * len(seeds))
-        for title, (k, update) in configurations.items():
-            for seed in seeds:
-                found.setdefault(title, []).append(final_accuracy(k, update, steps, seed))
-                progress.update(task, advance=1, description=title)
+    for title, seed in tracked(console, list(product(configurations, seeds)), itemgetter(0)):
+        found.setdefault(title, []).append(final_accuracy(*configurations[title], steps, seed))
     return found
 
 
@@ -175,7 +172,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
     warm_up = min(WARM_UP, steps // 4) if k else steps
 
     def rank(transport: LoopbackTransport) -> float:
-        with transport, ParameterServer(transport, model.initial(seed), MomentumSGD(RATE, MOMENTUM)) as group:
+        with ParameterServer(transport, model.initial(seed), MomentumSGD(RATE, MOMENTUM)) as group:
             assert group.worker is not None
             trainer = SSDSGD(group.worker, max(1, k), warm_up, RATE, LOCAL_UPDATES[update]())
             batches = Batches(data.train, 16, transport.rank, workers, seed)
@@ -184,7 +181,7 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
                 weights = trainer.step(model.gradients(weights, batches.at(step)))
             return model.accuracy(trainer.finish(), data.test)
 
-    return in_threads([partial(rank, transport) for transport in loopback(workers)])[0]
+    return on_ranks(workers, rank)[0]
 
 
 def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:

@@ -15,7 +15,7 @@ import typer
 
 from ....codec import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, tracked, write_plot
 from ....wire import MAX_K
 from ...training.data import require_digits
 from ..common.data import one_thread
@@ -86,14 +86,12 @@ def feedback(
     out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
     runs: list[Run] = []
-    with new_progress(out.console) as progress, one_thread():
-        task = progress.add_task("", total=len(grid) * len(numbers) * (1 + len(VARIANTS) * len(ks)))
-        for model, optimizer, each in grid:
-            for number in numbers:
-                progress.update(task, description=f"{model}, {optimizer}, {number} ranks, seed {each}")
-                for run in trainings(model, optimizer, number, ks, steps, each):
-                    runs.append(run)
-                    progress.advance(task)
+    jobs = [(*case, number) for case in grid for number in numbers]
+    with one_thread():
+        for model, optimizer, each, number in tracked(
+            out.console, jobs, lambda job: f"{job[0]}, {job[1]}, {job[3]} ranks, seed {job[2]}"
+        ):
+            runs += trainings(model, optimizer, number, ks, steps, each)
     out.show_conditions(f"planes; digits, {BATCH} samples a step, {steps} steps, {seeds} seed(s)")
     names = list(dict.fromkeys(run.model for run in runs))
     parts = [accuracies([run for run in runs if run.model == name], name) for name in names]
@@ -182,6 +180,7 @@ def _ratio(ours: Curve, other: Curve) -> float | None:
 def draw(path: Path, runs: Sequence[Run]) -> None:
     """Test loss over bytes: a row of panels for each optimizer and number of ranks, a column per model."""
     from matplotlib.ticker import FixedLocator
+
     models = list(dict.fromkeys(run.model for run in runs))
     lines = list(dict.fromkeys((run.optimizer, run.ranks) for run in runs))
     lines.sort(key=lambda each: (each[0] != "sgd", each[1]))

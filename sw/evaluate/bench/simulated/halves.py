@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Annotated
 
 import numpy as np
 
 from ....codec import Codec, converted
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress
+from ....commands.console import CsvFile, JsonFile, Table, tracked
 from ...training import Floats, Parameters
 from ...training.data import require_digits
 from ..common.data import one_thread
@@ -129,16 +130,12 @@ def halves(
     out = report.Report(seed, json_file, csv_file)
     require_digits()
     found = []
-    with new_progress(out.console) as progress, one_thread():
-        task = progress.add_task("", total=seeds * len(MODELS) * len(OPTIMIZERS) * len(FORMS))
-        for each in range(seed, seed + seeds):
-            for model in MODELS:
-                workers = Workers(model, RANKS, each)
-                for optimizer in OPTIMIZERS:
-                    for form in FORMS:
-                        progress.update(task, description=f"{model}, {optimizer}, seed {each}: {form}")
-                        found.append(trained(workers, form, model, optimizer, each, steps))
-                        progress.advance(task)
+    jobs = list(product(range(seed, seed + seeds), MODELS))
+    with one_thread():
+        for each, model in tracked(out.console, jobs, lambda job: f"{job[1]}, seed {job[0]}"):
+            workers = Workers(model, RANKS, each)
+            for optimizer, form in product(OPTIMIZERS, FORMS):
+                found.append(trained(workers, form, model, optimizer, each, steps))
     out.show_conditions(f"{RANKS} ranks, {steps} steps, {seeds} seed(s), gradients of bfloat16")
     out.show([table_of(found)])
     rows = [asdict(row) for row in found]

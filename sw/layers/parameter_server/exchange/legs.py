@@ -152,15 +152,19 @@ class _Scaled:
         return values
 
 
-class CodecLeg(Leg):
-    """One codec stream of all parts, as a message (the software path)."""
+class ScaledLeg(Leg):
+    """Values that a codec compresses somewhere, with the exponent of their scale in two bytes."""
 
     meta_bytes = 2
 
     def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
         self._scaled = _Scaled(codec, scale)
         self.exact = self._scaled.exact
-        self.name = f"{codec_text(codec)}, scale {scale}"
+        self.name = f"{'NIC' if self.tagged else codec_text(codec)}, scale {scale}"
+
+
+class CodecLeg(ScaledLeg):
+    """One codec stream of all parts, as a message (the software path)."""
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
@@ -173,7 +177,7 @@ class CodecLeg(Leg):
         return split(self._scaled.down(values, meta), parts)
 
 
-class TaggedLeg(Leg):
+class TaggedLeg(ScaledLeg):
     """fp32 values on marked connections, which the hosts' NICs compress and restore with ``codec``.
 
     If their sums are exact, they are lossy before they are sent: a NIC may send some of them raw.
@@ -181,12 +185,6 @@ class TaggedLeg(Leg):
 
     path = "nic"
     tagged = True
-    meta_bytes = 2
-
-    def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
-        self._scaled = _Scaled(codec, scale)
-        self.exact = self._scaled.exact
-        self.name = f"NIC, scale {scale}"
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge
 from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, any_parameters, lanes_near
@@ -60,27 +59,24 @@ class TB(Lockstep):
         await self.cycle(lane=random.getrandbits(32), present=random.getrandbits(1))
 
 
-@cocotb.test()
-async def every_exponent_bound_and_mode(dut):
-    tb = await TB.started(dut)
+@TB.test()
+async def every_exponent_bound_and_mode(tb):
     for params in ALL_PARAMETERS:
         await tb.sweep(np.random.default_rng(random.getrandbits(32)).permutation(EDGE_LANES), params)
     assert tb.checked == 28 * 256 * 2 * 9
 
 
-@cocotb.test()
-async def any_numbers(dut):
+@TB.test()
+async def any_numbers(tb):
     """Numbers that no bound has, up to those whose shifts leave no bit of a lane."""
-    tb = await TB.started(dut)
     for _ in range(150):
         params = any_parameters(random)
         await tb.sweep(lanes_near(60, params, random), params)
 
 
-@cocotb.test()
-async def numbers_change_between_lanes(dut):
+@TB.test()
+async def numbers_change_between_lanes(tb):
     """Numbers hold for two cycles only; an absent lane leaves nothing, whatever it carries."""
-    tb = await TB.started(dut)
     for _ in range(2000):
         params = any_parameters(random) if random.getrandbits(1) else random.choice(ALL_PARAMETERS)
         lane = int(lanes_near(1, params, random)[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 import numpy as np
 from chosen_beat import BEAT
 from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, any_parameters, groups_of, some_lanes
@@ -37,10 +36,9 @@ class TB(Lockstep):
         await self.cycle(burst=random.getrandbits(32 * WIDTH), present=random.getrandbits(WIDTH))
 
 
-@cocotb.test()
-async def edges_at_every_bound_and_mode(dut):
+@TB.test()
+async def edges_at_every_bound_and_mode(tb):
     """Class edges in all lanes, beside neighbours of any other class."""
-    tb = await TB.started(dut)
     near = EDGE_LANES[(EDGE_LANES >> 23 & 0xFF >= 110) & (EDGE_LANES >> 23 & 0xFF <= 129)]
     for params in ALL_PARAMETERS:
         await tb.send(np.random.default_rng(random.getrandbits(32)).permutation(near), params)
@@ -48,10 +46,9 @@ async def edges_at_every_bound_and_mode(dut):
     await tb.drain()
 
 
-@cocotb.test()
-async def every_number_of_lanes(dut):
+@TB.test()
+async def every_number_of_lanes(tb):
     """Any number of lanes present, absent ones carrying noise; values of every kind, numbers of any."""
-    tb = await TB.started(dut)
     for _ in range(60):
         for count in random.sample(range(1, 3 * WIDTH), 8):
             params = any_parameters(random) if random.getrandbits(1) else random.choice(ALL_PARAMETERS)

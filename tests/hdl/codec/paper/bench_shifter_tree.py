@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 import numpy as np
 from chosen_beat import BEAT
 from compressor_blocks import WIDTH, aligned, word_of
@@ -29,10 +28,9 @@ def tags_of(word: int, lanes: int) -> list[int]:
     return [word >> 2 * lane & 3 for lane in range(lanes)]
 
 
-@cocotb.test()
-async def every_quarter(dut):
+@TB.test()
+async def every_quarter(tb):
     """All 256 tags of four lanes in every place, beside random others, eight times; new ones per cycle."""
-    tb = await TB.started(dut)
     for _ in range(8):
         for words in zip(*(random.sample(range(256), 256) for _ in range(WIDTH // 4)), strict=True):
             await tb.send([tag for word in words for tag in tags_of(word, 4)])
@@ -40,10 +38,9 @@ async def every_quarter(dut):
     assert tb.checked == 2 * 8 * 256
 
 
-@cocotb.test()
-async def every_total(dut):
+@TB.test()
+async def every_total(tb):
     """Every size from 0 to that of a burst, each with one lane of another class than all others, too."""
-    tb = await TB.started(dut)
     for tag in range(4):
         await tb.send([tag] * WIDTH)
         for lane in range(WIDTH):

@@ -71,11 +71,10 @@ def random_words(count: int) -> list[int]:
     return [random.choice([0, 0xFFFF, random.getrandbits(16)]) for _ in range(count)]
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
-async def every_place_and_length(dut, gaps):
+async def every_place_and_length(tb, gaps):
     """All places with every length to two beats and a word, block after block where there are no gaps."""
-    tb = await TB.started(dut)
     cases = [(place, count) for place in range(WORDS) for count in range(1, 2 * WORDS + 2)]
     random.shuffle(cases)
     for place, count in cases[: None if gaps == 0 else 150]:
@@ -83,20 +82,18 @@ async def every_place_and_length(dut, gaps):
     await tb.drain()
 
 
-@cocotb.test()
-async def shortest(dut):
+@TB.test()
+async def shortest(tb):
     """Blocks of few words, most at the last places of a beat: more beats than cycles, where it may be."""
-    tb = await TB.started(dut)
     for _ in range(1000):
         place = random.choice([WORDS - 1, WORDS - 1, WORDS - 2, random.randrange(WORDS)])
         await tb.send(random_words(random.choice([1, 2, 2, 3, 4])), place, random.choice([0.0, 0.2]))
     await tb.drain()
 
 
-@cocotb.test()
-async def longest(dut):
+@TB.test()
+async def longest(tb):
     """288 words, the most a block has, at both ends of a beat."""
-    tb = await TB.started(dut)
     most = MAX_LANES // GROUP_LANES
     for place in (0, WORDS - 1):
         await tb.send(random_words(most), place, 0.0)

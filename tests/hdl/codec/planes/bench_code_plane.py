@@ -61,11 +61,10 @@ def random_codes(count: int) -> list[int]:
     return [random.choice([0, 15, random.randrange(16)]) for _ in range(count)]
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
-async def every_place_and_length(dut, gaps):
+async def every_place_and_length(tb, gaps):
     """All places with every length to two words, and some to three beats, block after block."""
-    tb = await TB.started(dut)
     cases = [(place, count) for place in range(WORDS) for count in range(1, 2 * CODE_WORD_GROUPS + 1)]
     cases += [(random.randrange(WORDS), random.randint(1, MAX_LANES // GROUP_LANES)) for _ in range(40)]
     random.shuffle(cases)
@@ -74,10 +73,9 @@ async def every_place_and_length(dut, gaps):
     await tb.drain()
 
 
-@cocotb.test()
-async def longest(dut):
+@TB.test()
+async def longest(tb):
     """288 codes, the most a block has, at both ends of a beat."""
-    tb = await TB.started(dut)
     for place in (0, WORDS - 1):
         await tb.send(random_codes(MAX_LANES // GROUP_LANES), place, 0.0)
     await tb.drain()

@@ -65,11 +65,10 @@ class TB(Lockstep):
         await self.cycle(codes=codes, data=int.from_bytes(data, "little"), absent=absent, base=base)
 
 
-@cocotb.test()
+@TB.test()
 @cocotb.parametrize(kind=TYPES)
-async def every_integer(dut, kind):
+async def every_integer(tb, kind):
     """All that the planes can hold, in any neighbourhood; every bound meets every leading bit."""
-    tb = await TB.started(dut)
     lanes, raw = GROUPS * kind.group_lanes, [False] * GROUPS
     generator = np.random.default_rng(random.getrandbits(32))
     integers = generator.permutation(1 << kind.planes).astype(np.uint32)
@@ -83,13 +82,12 @@ async def every_integer(dut, kind):
     await tb.drain()
 
 
-@cocotb.test()
-async def raw_groups_and_absent_lanes(dut):
+@TB.test()
+async def raw_groups_and_absent_lanes(tb):
     """Raw groups keep their bits, NaNs and all; an absent lane that is not zero is marked.
 
     Lanes of every type, in successive cycles.
     """
-    tb = await TB.started(dut)
     for _ in range(3000):
         kind = random.choice(TYPES)
         bits = [8 * kind.bytes if random.random() < 0.5 else kind.planes for _ in range(GROUPS)]

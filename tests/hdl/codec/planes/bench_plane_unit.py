@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 
-import cocotb
 import numpy as np
 from chosen_beat import BEAT
 from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, TYPES, WIDTH, Group, groups_of, packed, some_lanes
@@ -45,10 +44,9 @@ class TB(Lockstep):
             await self.cycle(burst=group.burst, present=group.present)
 
 
-@cocotb.test()
-async def edges_at_every_bound(dut):
+@TB.test()
+async def edges_at_every_bound(tb):
     """Every exponent and sign with the edges of the mantissa, in groups of mixed widths."""
-    tb = await TB.started(dut)
     for params in ALL_PARAMETERS:
         exponents = EDGE_LANES >> 23 & 0xFF
         near = EDGE_LANES[(exponents >= params.e0 - 2) & (exponents <= params.e0 + 14)]
@@ -58,10 +56,9 @@ async def edges_at_every_bound(dut):
     await tb.drain()
 
 
-@cocotb.test()
-async def halves_of_a_step(dut):
+@TB.test()
+async def halves_of_a_step(tb):
     """Ties, and their neighbours on both sides, at every number of steps that has one bit or all."""
-    tb = await TB.started(dut)
     for params in ALL_PARAMETERS:
         lanes = []
         for above in range(-1, 15):
@@ -73,10 +70,9 @@ async def halves_of_a_step(dut):
     await tb.drain()
 
 
-@cocotb.test(skip=BF16_LANES not in TYPES)
-async def every_bf16(dut):
+@TB.test(skip=BF16_LANES not in TYPES)
+async def every_bf16(tb):
     """Every bf16 value from zeros to raw lanes at every bound, beside others and in groups of one width."""
-    tb = await TB.started(dut)
     every = np.arange(1 << 16, dtype=np.uint32) << 16
     for params in ALL_PARAMETERS:
         exponents = every >> 23 & 0xFF
@@ -88,10 +84,9 @@ async def every_bf16(dut):
     await tb.drain()
 
 
-@cocotb.test()
-async def every_number_of_lanes(dut):
+@TB.test()
+async def every_number_of_lanes(tb):
     """Any number of lanes present, absent ones carrying noise; values of every kind."""
-    tb = await TB.started(dut)
     for _ in range(60):
         for count in random.sample(range(1, 3 * WIDTH), 8):
             params, kind = random.choice(ALL_PARAMETERS), random.choice(TYPES)

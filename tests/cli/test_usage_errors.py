@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What commands say of wrong words: one line, exit status 2, no output, and no file."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from inceptionn import cli
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
+BEFORE = {"generate": "--board generic --out out", "inline build": "--out out"}
+"""What a command needs; words of the same option that follow replace it."""
+AFTER = {"cluster run": "-- true"}
+SAID = {
+    "": {
+        "generate": "Missing option '--board'",
+        "transmogrify": "No such command 'transmogrify'",
+        "inspct": "No such command 'inspct' (did you mean 'inspect'?)",
+        "--frobnicate": "No such option: --frobnicate",
+        "bench coffee": "No such command 'coffee'",
+    },
+    "bench a2dtwp": {
+        "--size 0": "must be 1..4096, not 0",
+    },
+    "bench allreduce": {
+        "--dtype fp8": "must be one of float32, bfloat16, not 'fp8'",
+        "--dtype bfloat16 --op all-gather": "is measured with sum, mean, not 'all-gather'",
+        "--dtype bfloat16 --only MPI": "no variant of ring bf16, ring bounded, ring planes contains",
+        "--rates 1g,fast": "--rates: rate must be a number of bits per second",
+        "--rates fast": "not 'fast' (or 'unshaped')",
+        "--rates ,": "--rates takes one or more rates, not ','",
+        "--hosts 1": "must be 2..16, not 1",
+        "--op max": "--op takes sum, mean, reduce-scatter, all-gather, not 'max'",
+        "--only tree": "contains 'tree'",
+        "--plot x.bmp": "--plot must end in .png, .svg, .pdf, not 'x.bmp'",
+    },
+    "bench codec": {
+        "--dtype bf16": "not 'bf16' (did you mean 'bfloat16'?)",
+        "--data imaginary": "--data takes synthetic, real, not 'imaginary'",
+        "--data ,": "--data takes one or more of synthetic, real, not ','",
+        "--bound 15": "'--bound': must be 1..14, not 15",
+        "--size 0": "'--size': must be 1..4096, not 0",
+        "--plot x.txt": "--plot must end in .png, .svg, .pdf, not 'x.txt'",
+        "--json - --csv -": "Invalid value: only one output can be -, standard output",
+    },
+    "bench convergence": {
+        "--models rnn": "--models takes mlp, cnn, transformer, not 'rnn'",
+    },
+    "bench feedback": {
+        "--ranks 1,4": "--ranks takes",
+        "--bounds 15": "--bounds takes",
+        "--bounds ''": "--bounds takes",
+    },
+    "bench gradiveq": {
+        "--rates fast": "fast",
+        "--only nothing": "--only takes times, parts, training, not 'nothing'",
+        "--seeds 0": "must be 1..100, not 0",
+    },
+    "bench layers": {
+        "--systems sgd": "--systems takes ssgd, ",
+        "--rates fast": "--rates: rate must be",
+        "--model rnn": "--model takes cnn, mlp, not 'rnn'",
+        "--sizes 8,x": "--sizes takes whole numbers, not '8,x'",
+        "--sizes 8,8,8,8": "--sizes takes whole numbers, not '8,8,8,8'",
+        "--hosts 1": "must be 2..16, not 1",
+        "--plot curves.txt": "not 'curves.txt'",
+    },
+    "bench means": {
+        "--ranks 1,4": "--ranks takes",
+        "--ranks four": "--ranks takes",
+        "--ranks ''": "--ranks takes",
+        "--ranks 512": "--ranks takes",
+    },
+    "bench parallax": {
+        "--hosts 1": "must be 2..16, not 1",
+        "--rate fast": "fast",
+        "--batch 2000 --hosts 16": "--batch times --hosts must be at most 16000, not 32000",
+    },
+    "bench pays": {
+        "--hosts 1": "--hosts takes numbers of 2..16 with commas, not '1'",
+        "--sizes x": "--sizes takes numbers of 1..1024 with commas, not 'x'",
+        "--rates quick": "--rates: rate must be",
+    },
+    "bench ssd-sgd": {
+        "--rate fast": "--rate: rate must be",
+        "--only speed": "--only takes times, accuracy, not 'speed'",
+    },
+    "bench torch": {
+        "--models resnet": "--models takes mlp, cnn, transformer, not 'resnet'",
+        "--systems magic": "--systems takes plain, fp16",
+        "--hosts 1": "must be 2..16, not 1",
+    },
+    "bring-up": {
+        "--out ''": "Invalid value for --out: must name a folder, not ''",
+        "--out x --clock 1000": "Invalid value for --clock: clock must be 10 to 400 MHz, not 1000.0",
+        "": "Missing option '--out'",
+    },
+    "cluster bench": {
+        "--nic fpga": "must be one of rtl, inline, golden, none, not 'fpga'",
+        "--size 0": "size must be 1..10000 MB, not 0",
+    },
+    "cluster run": {
+        "--codec plane": "not 'plane' (did you mean 'planes'?)",
+        "--nic fpga": "--nic: NIC must be one of rtl, inline, golden, none, not 'fpga'",
+        "--hosts 65": "--hosts: hosts must be 1..64, not 65",
+        "--loss 2x": "loss: share must be",
+        "--tos low": "--tos: ToS must be a number of 0..255 such as 0x28, not 'low'",
+        "--mtu 100 --nic none": "must be 576..9216, not 100",
+        "--vlan 5000 --nic none": "must be 1..4094, not 5000",
+        "--bound 15": "--bound",
+        "--mode exact": "--mode",
+        "--codec zip": "--codec: codec must be one of paper, planes, planes-half, not 'zip'",
+        "--codec planes --mode literal": "--mode: the codec planes has no modes, so not",
+        "--at soon": "event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not 'soon'",
+        "--at 1:5:CONTROL=0": "host of an event must be 0..1, not 5",
+        "--at 1:0:ID=0": "register must be one of CONTROL, COMMAND, TOS, PARAMETERS, PAYLOAD, not",
+        "--nic none --at 1:0:CONTROL=0": "host0 has no NIC whose registers could be written",
+        "--timeout 0": "--timeout",
+        "--timeout -1": "--timeout",
+        "--timeout nan": "--timeout",
+    },
+    "doctor": {
+        "--json /dev/null/a/facts.json": "Not a directory: '/dev/null/a'",
+    },
+    "generate": {
+        "--board x --out y": "of corundum, generic, netfpga-sume, vc709, not 'x'",
+        "--board vc790 --out x": "not 'vc790' (did you mean 'vc709'?)",
+        "--board vc709 --codec planess --out x": "not 'planess' (did you mean 'planes'?)",
+        "--board ecpix5 --out x": "(the inline device: inceptionn inline build --board ecpix5-85f)",
+        "--board generic --out /dev/null/out": "Not a directory: '/dev/null/out'",
+        "--out ''": "output folder must be named, not ''",
+        "--board vc709 --ports 5": "ports of vc709 must be 1 to 4, not 5",
+        "--board generic --ports 1": "ports cannot be chosen for generic: 1",
+        "--board vc709 --clock-ratio 1": "clock ratio must be above 1, at most 4,",
+        "--board vc709 --clock-ratio 7": "a multiple of 1/32, not '7'",
+        "--board vc709 --clock-ratio 2.01": "not '201/100'",
+        "--board vc709 --clock-ratio x": "a number such as 2, 2.5 or 5/2, not 'x'",
+        "--board corundum --clock-ratio 2": "clock ratio cannot be chosen for corundum: '2'",
+        "--board corundum --width 100": "must be 64, 128, 256, 512, not 100",
+        "--board vc709 --width 512": "stream width of vc709 must be 256, not 512",
+        "--engines 3": "engines must be one of 1, 2, 4, not 3",
+        "--board vc709 --engines 2": "engines of vc709 must be at most 1",
+        "--lanes 32": "lanes must be 8 or 16, not 32",
+        "--board vc709 --lanes 16": "lanes of vc709 must be 8, as its streams carry no more",
+        "--board corundum --width 512 --lanes 8": "stream, not 8, which take half of its rate",
+        "--board netfpga-sume --lanes 16": "lanes of netfpga-sume must be 8",
+        "--part 'a b'": "part must be an ordering code, not 'a b'",
+        "--out /dev/null/out": "Not a directory: '/dev/null/out'",
+        "--out /dev/null": "Not a directory: '/dev/null'",
+    },
+    "inline build": {
+        "--board arty": "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'",
+        "--half": "--half: needs --codec planes, not paper",
+        "--codec zip": "must be one of paper, planes, none, not 'zip'",
+        "--seeds 0": "must be 1..100, not 0",
+    },
+    "pays": {
+        "--model many": "--model takes bytes such as 98MB or 2.5GB, not 'many'",
+        "--step-time 5": "--step-time takes a time such as 150ms or 10us, not '5'",
+        "--nodes 1": "nodes must be 2 to 1000000, not 1",
+        "--bandwidth 0": "--bandwidth: rate must be",
+        "--topology star": "'--topology': must be one of ring,",
+        "--where cloud": "'--where': must be one of software, nic, box, not 'cloud'",
+        "--gradients int8": "'--gradients': must be one of float32, bfloat16, not 'int8'",
+        "--ratio none.npy": "--ratio: No such file or directory: 'none.npy'",
+        "--ratio much": "--ratio: takes a number, a .npy file, or synthetic,",
+        "--ratio vgg16 --bound 9": "not 'vgg16' at k = 9",
+        "--ratio 0": "ratio must be 0.5 to 1000, not 0.0",
+        "--overlap nan": "overlap must be 0 to 1, not nan",
+        "--where software --codec-rate 0GB": "--codec-rate must be 1kB to 10TB",
+        "--simulate --topology parameter-server": "the simulation knows ring and hierarchical",
+        "--simulate --nodes 1000000": "a simulation takes at most 5e+09 steps of all hosts",
+        "--codec planes --ratio alexnet": "is of the paper's codec, not of --codec planes",
+        "--scale auto --ratio alexnet": "is of values that are not scaled",
+        "--scale 127": "--scale takes auto, none or -126..126, not '127'",
+        "--scale much": "--scale takes auto, none or -126..126, not 'much'",
+    },
+    "replay": {
+        "CAPTURE --bound 15": "'--bound': must be 1..14, not 15",
+        "CAPTURE --mode loose": "'--mode': must be one of literal, bounded, not 'loose'",
+        "CAPTURE --waves waves.txt": "wave file must end in .vcd or .fst, not '.txt'",
+        "CAPTURE --json .": "--json",
+        "nothing.pcap": "no such capture: 'nothing.pcap'",
+        "CAPTURE --json /dev/null/a/out.json": "Not a directory: '/dev/null/a'",
+        "CAPTURE --waves /dev/null/a/w.vcd": "Not a directory: '/dev/null/a'",
+        "CAPTURE --verilog no.v": "inceptionn generate writes it",
+    },
+    "report": {
+        "--board kc705": "'--board': must be one of vc709, netfpga-sume, not 'kc705'",
+        "rocket": "COMPONENTS: component must be one of nic, ",
+        "rockets": "not 'rockets'",
+        "--plot x.gif": "--plot must end in .png, .svg, .pdf, not 'x.gif'",
+        "--threshold -1": "--threshold: percentage must be 0 to 1000, not -1.0",
+    },
+    "reproduce": {
+        "all --only fig99": "--only takes fig4,",
+        "fig4 --seed -1": "must be 0..4294967295, not -1",
+        "fig6": "No such command 'fig6'",
+        "fig4 --with examples.own_codec:Half": "No such option: --with",
+    },
+    "scale": {
+        "--engines 3": "engines must be one of 1, 2, 4, not 3",
+        "--lanes 12": "lanes must be 8 or 16, not 12",
+        "--clock 0": "clock must be 1..2000 MHz, not 0.0",
+    },
+    "simulate": {
+        "": "name a module; --list prints them",
+        "nothing": "module must be one of ",
+        "tag_decodr": "not 'tag_decodr' (did you mean 'tag_decoder'?)",
+        "registers --simulator vcs": "'vcs'",
+        "registers --waves waves.txt": "wave file must end in .vcd or .fst, not '.txt'",
+        "dispatch_queue": "module must be one of alignment_unit, ",
+    },
+    "timing": {
+        "--seed one": "--seed",
+        "nowhere:Nothing": "no component 'nowhere:Nothing'",
+        "no_such_top": "component must be one of compressor, decompressor, nic",
+        "rocket": "component must be one of compressor, decompressor, nic, a part",
+        "nic --placer sa": "must be one of heap, static, not 'sa'",
+    },
+}
+"""By command, the words and a part of what it says of them."""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [(command, word) for command in SAID for word in SAID[command]]
+)
+def test_usage_error(
+    command: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = f"{command} {BEFORE.get(command, '')} {words} {AFTER.get(command, '')}"
+    assert cli.main(shlex.split(line.replace("CAPTURE", str(CAPTURE)))) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("inceptionn: ")
+    assert captured.err.count("\n") == 1
+    assert SAID[command][words] in captured.err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Calls at once, each in a thread of its own: ranks of a group, hosts of a network."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Group = Callable[..., list[Any]]
+"""A fixture that runs a function at each rank of a group; see ``tests/conftest.py``."""
+
+
+def outcomes(calls: Sequence[Callable[[], Any]], first: threading.Thread | None = None) -> list[Any]:
+    """What each of the calls returned or raised. The last one waits for the end of ``first``."""
+    found: list[Any] = [None] * len(calls)
+
+    def run(number: int) -> None:
+        try:
+            found[number] = calls[number]()
+        except Exception as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(calls))]
+    for thread in threads[:-1]:
+        thread.start()
+    if first is not None:
+        first.join(20)
+    threads[-1].start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a rank hangs"
+    return found
+
+
+def returned(found: list[Any]) -> list[Any]:
+    """The outcomes, if all calls returned; else the first error."""
+    for result in found:
+        if isinstance(result, Exception):
+            raise result
+    return found
