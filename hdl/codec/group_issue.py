@@ -120,6 +120,12 @@ class GroupIssue(wiring.Component):
             self.surplus.eq(head_valid & head.last & arrived & ~ended),
         ]
 
+        self._account(m, go, head)
+        return m
+
+    def _account(self, m: Module, go: Value, head: Any) -> None:
+        """Describe what was let go, and count the beats of the buffer in use."""
+        at_beat = self.width.place_bits
         # Free are the beats before that of `head.start`, and after a block's last group all beats of the
         # block. A block cut short announces data beyond its end: its groups free nothing there.
         oldest = Signal(BEAT_BITS, init=2**BEAT_BITS - 1)
@@ -132,16 +138,16 @@ class GroupIssue(wiring.Component):
             more_lanes=head.more_lanes,
             base=head.base,
             fault=head.fault | (head.last & wrong_end),
-            ended=ended,
+            ended=self.ends.valid,
             start=head.start[at_beat:],
             end=self.ends.payload.position[at_beat:],
         )
         beyond = (p.end - p.start)[BEAT_BITS - 1]
         with m.If(p.valid & p.last):
-            sync += oldest.eq(p.end)
+            m.d.sync += oldest.eq(p.end)
         with m.Elif(p.valid & ~(p.ended & beyond)):
-            sync += oldest.eq(p.start)
-        sync += self.held.eq(self.newest - oldest)
+            m.d.sync += oldest.eq(p.start)
+        m.d.sync += self.held.eq(self.newest - oldest)
 
         issued = self.issued.payload
         m.d.comb += [
@@ -151,4 +157,3 @@ class GroupIssue(wiring.Component):
             issued.base.eq(p.base),
             issued.fault.eq(p.fault),
         ]
-        return m
