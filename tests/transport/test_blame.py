@@ -89,6 +89,15 @@ def test_who_waits_for_whom() -> None:
     assert silent_of({1}, {1: [2], 2: [1]}) == [1]
 
 
+def test_who_is_silent_is_asked_anew(tcp: Group) -> None:
+    def run(t: TcpTransport) -> Any:
+        found = t.silent([2]) if t.rank == 1 else None
+        t.barrier()
+        return found
+
+    assert tcp(3, run)[1] == [2]
+
+
 def test_the_reason_of_another_rank_is_printed_escaped(tcp: Group) -> None:
     def run(t: TcpTransport) -> None:
         t.barrier()

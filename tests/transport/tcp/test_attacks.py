@@ -9,11 +9,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from inceptionn.transport import TcpTransport, TransportError, connect
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
 from inceptionn.transport.tcp import formation, mesh
 from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
@@ -190,6 +191,33 @@ def test_a_rank_that_a_flood_has_replaced_connects_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(formation, "mesh", first)
     with listen(("127.0.0.1", 0)) as listener:
         assert pair(listener, f"127.0.0.1:{listener.getsockname()[1]}") == GOOD
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(0.3, OSError), (30, PeerLost)])
+def test_a_rank_connects_again_until_its_time_is_over_or_another_is_lost(
+    timeout: float, error: type[Exception]
+) -> None:
+    pumps = []
+
+    def pump() -> None:
+        pumps.append(1)
+        if len(pumps) == 15:
+            raise PeerLost("rank 2 is lost")
+
+    rank: Any = SimpleNamespace(rank=1, _control=SimpleNamespace(pump=pump))
+    with listen(("127.0.0.1", 0)) as listener:
+
+        def close() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=close, daemon=True).start()
+        terms = mesh.Terms(0, None, timeout, b"", "session")
+        with pytest.raises((EOFError, error)) as raised:
+            mesh._dial(rank, 0, listener.getsockname(), terms)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert isinstance(raised.value, PeerLost) == (error is PeerLost)
 
 
 def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None:

@@ -23,7 +23,7 @@ from inceptionn.transport.tcp import acceptor as acceptor_module
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
-from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.line import HELLO_BYTES, Line
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
 
@@ -224,6 +224,19 @@ def test_candidates_that_claim_to_be_ranks_leave_room_to_be_heard(
         while not said and time.monotonic() < end:
             said = acceptor.receive(min(end, time.monotonic() + 1))
         assert [what for _, what in said] == [{"rank": 1}]
+
+
+def test_a_candidate_that_says_too_much_is_closed(port: int) -> None:
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port)) as stranger:
+        with Acceptor(listener) as acceptor:
+            stranger.sendall(b" " * (HELLO_BYTES + 1))
+            stranger.settimeout(0.01)
+            end, left = time.monotonic() + 10, b"?"
+            while left and time.monotonic() < end:
+                acceptor.receive(time.monotonic() + 0.01)
+                with suppress(TimeoutError):
+                    left = stranger.recv(1)
+        assert not left
 
 
 def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:

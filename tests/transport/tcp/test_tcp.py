@@ -286,17 +286,47 @@ def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch)
         assert intruder.recv(1) == b""
 
 
+def joined(port: int, rank: int, size: int) -> Line:
+    """The line of a rank that has proved that it belongs to the group."""
+    line = Line(socket.create_connection(("127.0.0.1", port)), 5)
+    hello = {"rank": rank, "size": size, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
+    hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
+    line.send(hello)
+    challenge = line.receive()[0]["challenge"]
+    line.send({"proof": proof(b"", "rank", hello, challenge)})
+    line.receive()
+    return line
+
+
+def test_a_rank_that_the_group_has_not(port: int) -> None:
+    listener = listen(("127.0.0.1", port), 2)
+    where = f"127.0.0.1:{port}"
+    error, line = start([
+        lambda: connect(0, 2, where, nic=False, timeout=5, listener=listener),
+        lambda: joined(port, 2, 2),
+    ])  # fmt: skip
+    line.sock.close()
+    assert isinstance(error, TransportError)
+    assert str(error) == "rank 2 is not one of 1..1"
+
+
+def test_data_that_has_come_is_settled(tcp: Tcp) -> None:
+    def run(t: TcpTransport) -> bool:
+        if t.rank == 1:
+            t.send(0, b"four", tagged=True)
+        t.barrier()
+        if t.rank == 0:
+            request = t.irecv_into(1, bytearray(4), tagged=True)
+            t._settle([request], 0.9)
+            return request.done
+        return True
+
+    assert tcp(2, run, nic=Codec()) == [True, True]
+
+
 def test_a_rank_lost_while_the_group_forms(port: int) -> None:
     def leaves() -> Any:
-        sock = socket.create_connection(("127.0.0.1", port))
-        line = Line(sock, 5)
-        hello = {"rank": 1, "size": 3, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
-        hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
-        line.send(hello)
-        challenge = line.receive()[0]["challenge"]
-        line.send({"proof": proof(b"", "rank", hello, challenge)})
-        line.receive()
-        sock.close()
+        joined(port, 1, 3).sock.close()
 
     listener = listen(("127.0.0.1", port), 3)
     results = start([
