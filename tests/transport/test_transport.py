@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -230,6 +231,24 @@ def test_closing_twice_and_using_what_is_closed(group: Group) -> None:
             t.send(1 - t.rank, b"x")
         with pytest.raises(TransportError, match="closed"):
             t.exchange(1)
+
+    assert group(2, run) == [None, None]
+
+
+def test_waiting_with_what_is_closed(group: Group) -> None:
+    over = threading.Event()
+
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            assert over.wait(20)
+            return
+        request = t.irecv_into(1, bytearray(1))
+        t.close()
+        try:
+            with pytest.raises(TransportError, match="closed"):
+                request.wait()
+        finally:
+            over.set()
 
     assert group(2, run) == [None, None]
 

@@ -220,6 +220,23 @@ def test_a_rank_connects_again_until_its_time_is_over_or_another_is_lost(
     assert isinstance(raised.value, PeerLost) == (error is PeerLost)
 
 
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (1, "rank 1 did not say where its connection for floats comes from"),
+        (2, "rank 1 is lost: Transport endpoint is not connected"),
+    ],
+)
+def test_a_rank_that_vanishes_before_its_connection_for_floats(length: int, text: str) -> None:
+    vanished = socket.socket()
+    rank: Any = SimpleNamespace(
+        rank=0, size=2, recv_into=lambda peer, buffer: length, sockets=lambda: {1: vanished}
+    )
+    with vanished, pytest.raises(TransportError) as raised:
+        mesh._accept_floats(rank, vanished, {}, mesh.Terms(0, None, 5, b"", "session"))
+    assert str(raised.value) == text
+
+
 def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None:
     with listen(("127.0.0.1", 0)) as listener:
         port, stop = listener.getsockname()[1], threading.Event()
@@ -269,6 +286,30 @@ def test_a_member_that_never_reads_costs_rank_0_no_memory() -> None:
                 break
         assert found == [True]
         reader.join(10)
+
+
+def test_what_is_on_its_way_is_sent_before_a_rank_leaves() -> None:
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
+        line = Line(listener.accept()[0], 0.0)
+        control = Control(0, 2, {1: line})
+        line.send({"value": "x" * 8_000_000})
+        assert line.pending
+        found: list[bool] = []
+        reader = threading.Thread(target=lambda: found.append(_until(theirs, b'{"bye":0}\n')))
+        reader.start()
+        control.close()
+        reader.join(10)
+        assert found == [True]
+
+
+def test_a_control_connection_that_ends_is_a_lost_rank() -> None:
+    with listen(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname(), 10)
+        control = Control(0, 3, {1: Line(listener.accept()[0], 10)})
+        theirs.close()
+        with pytest.raises(PeerLost, match="^rank 1 is lost: its control connection ended$"):
+            control.pump(10)
+        control.close()
 
 
 def _until(sock: socket.socket, last: bytes) -> bool:

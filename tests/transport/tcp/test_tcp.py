@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 import struct
 import threading
@@ -129,6 +130,26 @@ def test_port_in_use(port: int) -> None:
             connect(0, 2, f"127.0.0.1:{port}", timeout=1)
 
 
+def test_a_port_whose_last_connection_has_just_ended(port: int) -> None:
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port)) as theirs:
+        listener.accept()[0].close()
+        assert theirs.recv(1) == b""
+    listen(("127.0.0.1", port)).close()
+
+
+def test_no_descriptor_is_left(tcp: Tcp) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    assert tcp(3, lambda t: t.exchange(t.rank), nic=Codec()) == [[0, 1, 2]] * 3
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_longest_name_of_a_job() -> None:
+    with connect(0, 1, job="j" * 512) as t:
+        assert t.exchange(1) == [1]
+    with pytest.raises(ValueError, match="job must have at most 512 characters, not 513"):
+        connect(0, 1, job="j" * 513)
+
+
 def test_nobody_at_the_rendezvous(port: int) -> None:
     begin = time.monotonic()
     with pytest.raises(TransportTimeout, match=rf"rank 0 does not answer at 127.0.0.1:{port}"):
@@ -230,6 +251,26 @@ def test_a_malformed_answer_about_nics_names_its_rank(
     for result in tcp(3, lambda t: None, nic=None):
         assert isinstance(result, TransportError)
         assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
+
+
+@pytest.mark.parametrize(
+    ("codec", "changed", "found"),
+    [
+        (Codec(codec="planes"), {0, 1}, True),
+        (Codec(codec="planes"), {1}, False),
+        (Codec(codec="planes"), set(), False),
+        (Codec(), {0, 1}, False),
+    ],
+)
+def test_bf16_lanes_need_planes_and_all_nics(
+    tcp: Tcp, monkeypatch: pytest.MonkeyPatch, codec: Codec, changed: set[int], found: bool
+) -> None:
+    def swapped(t: TcpTransport, sent: Any) -> Any:
+        return [codec.lossy(sent, dtype="bfloat16") if t.rank in changed else sent], []
+
+    monkeypatch.setattr(formation, "_codec_of_nics", lambda t: codec)
+    monkeypatch.setattr(formation, "_swap", swapped)
+    assert tcp(2, lambda t: t.nic_bf16, nic=None) == [found] * 2
 
 
 def test_nics_that_must_be_there(tcp: Tcp) -> None:
