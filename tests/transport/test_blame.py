@@ -89,6 +89,23 @@ def test_who_waits_for_whom() -> None:
     assert silent_of({1}, {1: [2], 2: [1]}) == [1]
 
 
+def test_a_rank_that_has_waited_shortly_is_not_silent(threads: Group) -> None:
+    over = threading.Event()
+
+    def run(t: Any) -> list[int] | None:
+        if t.rank:
+            assert over.wait(20)
+            return None
+        try:
+            with pytest.raises(TransportTimeout):
+                t.irecv_into(1, bytearray(1)).wait(0.01)
+            return t._group.silent([0])
+        finally:
+            over.set()
+
+    assert threads(2, run)[0] == [1]
+
+
 def test_who_is_silent_is_asked_anew(tcp: Group) -> None:
     def run(t: TcpTransport) -> Any:
         found = t.silent([2]) if t.rank == 1 else None

@@ -39,6 +39,18 @@ def test_messages_keep_their_boundaries_and_order(group: Group, size: int) -> No
         assert got == [payload(n, (rank - 1) % size * 100 + i) for i, n in enumerate(lengths)]
 
 
+def test_an_empty_message_whose_header_came_with_another(group: Group) -> None:
+    def run(t: Transport) -> list[int]:
+        if t.rank:
+            t.wait_all([t.isend(0, b"x"), t.isend(0, b"")])
+        t.barrier()
+        got = [] if t.rank else [t.recv_into(1, bytearray(1)) for _ in range(2)]
+        t.barrier()
+        return got
+
+    assert group(2, run, timeout=5.0)[0] == [1, 0]
+
+
 def test_receives_posted_ahead_are_filled_in_order(group: Group) -> None:
     def run(t: Transport) -> list[int]:
         if t.rank:
