@@ -25,7 +25,7 @@ examined, with `+` if it had changed since.
 | `make coverage` | lines and toggles of the Verilog that a bench reaches | `COVERAGE_ARGS=--record` |
 | `make software-mutants` | changes the host library; its tests must notice | `SOFTWARE_ARGS=--record` |
 | `make soak-frames` | frames through the NIC | `FRAMES_ARGS="--json docs/assurance-frames.json"` |
-| `make fuzz` | spoilt input to the C codec under sanitizers, and to all readers | |
+| `make fuzz` | spoilt input to the C kernels under sanitizers, and to all readers | |
 | `python tests/prove/page.py` | writes this page | |
 
 ## Components

@@ -239,6 +239,18 @@ def test_a_candidate_that_says_too_much_is_closed(port: int) -> None:
         assert not left
 
 
+def test_candidates_are_no_more_than_may_be(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor_module, "MAX_CANDIDATES", 4)
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", port)))
+        acceptor = stack.enter_context(Acceptor(listener))
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        for _ in range(8):
+            acceptor.receive(time.monotonic() + 0.01)
+        assert len(acceptor._candidates) == 4
+
+
 def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:
     program = """
 import os, resource, sys
@@ -312,10 +324,11 @@ def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, tex
         assert f"rank 1 sent something that is not a control object: {text}" in str(error)
 
 
-def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]]) -> None:
+@pytest.mark.parametrize("noise", [b'{"value": 1}\n', b'{"round": 0, "rank": 3, "value": 1}\n'])
+def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]], noise: bytes) -> None:
     def run(t: TcpTransport) -> None:
         if t.rank == 0:
-            t._control._lines[1].sock.sendall(b'{"value": 1}\n')
+            t._control._lines[1].sock.sendall(noise)
         for _ in range(2):  # the first may end before rank 1 has read that
             t.exchange(None)
 

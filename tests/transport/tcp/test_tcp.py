@@ -13,12 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
 from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
+from inceptionn.transport.probe import pattern
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
@@ -251,6 +253,29 @@ def test_a_malformed_answer_about_nics_names_its_rank(
     for result in tcp(3, lambda t: None, nic=None):
         assert isinstance(result, TransportError)
         assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
+
+
+def test_the_pattern_is_swapped_whole(tcp: Tcp) -> None:
+    def run(t: TcpTransport) -> bool:
+        received, requests = formation._swap(t, pattern())
+        t.barrier()
+        return all(r.test() for r in requests) and np.array_equal(received, [pattern()] * 2)
+
+    assert tcp(3, run, nic=Codec()) == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"), [((10, 10), Codec(2**-10)), ((10, 8), None), ((10, None), None), ((None, None), None)]
+)
+def test_nics_have_one_codec(
+    tcp: Tcp, monkeypatch: pytest.MonkeyPatch, seen: tuple[int | None, ...], found: Codec | None
+) -> None:
+    def swapped(t: TcpTransport, sent: Any) -> Any:
+        k = seen[t.rank]
+        return [sent if k is None else Codec(2.0**-k).lossy(sent)], []
+
+    monkeypatch.setattr(formation, "_swap", swapped)
+    assert tcp(2, lambda t: t.nic_codec, nic=None) == [found] * 2
 
 
 @pytest.mark.parametrize(
