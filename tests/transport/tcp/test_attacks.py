@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -235,6 +236,16 @@ def test_a_rank_that_vanishes_before_its_connection_for_floats(length: int, text
     with vanished, pytest.raises(TransportError) as raised:
         mesh._accept_floats(rank, vanished, {}, mesh.Terms(0, None, 5, b"", "session"))
     assert str(raised.value) == text
+
+
+def test_a_connection_for_floats_that_fails_leaves_no_descriptor(port: int) -> None:
+    with listen(("127.0.0.1", 0)) as own:
+        rank: Any = SimpleNamespace(sockets=lambda: {0: own}, send=lambda peer, data: None)
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(ConnectionRefusedError) as raised:
+            mesh._dial_floats(rank, 0, ("127.0.0.1", port), mesh.Terms(0x28, None, 5, b"", "session"))
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert raised.value.__traceback__ is not None  # which holds the socket
 
 
 def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None:
