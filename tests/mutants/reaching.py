@@ -80,13 +80,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = chosen(items, json.loads(Path(os.environ["CHOSEN"]).read_text()))
 
 
-def change(functions: list[tuple[CodeType, CodeType]]) -> None:
-    """Replace the code of all that runs it."""
+NOT_THERE = 120
+"""The exit status where no function has the code that is to be changed."""
+
+
+def change(functions: list[tuple[CodeType, CodeType]]) -> bool:
+    """Replace the code of all that runs it; whether each was there."""
+    changed = set()
     for one in gc.get_objects():
         if type(one) is FunctionType:
             for old, new in functions:
                 if one.__code__ == old and one.__code__.co_filename == old.co_filename:
                     one.__code__ = new
+                    changed.add(old)
+    return len(changed) == len(functions)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -99,7 +106,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
             order = json.loads(line)
             if (child := os.fork()) == 0:
                 os.setsid()
-                change(marshal.loads(bytes.fromhex(order["functions"])))
+                if not change(marshal.loads(bytes.fromhex(order["functions"]))):
+                    os._exit(NOT_THERE)
                 session.items[:] = chosen(session.items, order["tests"])
                 return
             stream.write(f"{end_of(child, order['limit_s'])}\n")

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Scores the tests of the host library by mutants: ``python tests/mutants/software.py [GROUP ...]``.
 
-A mutant is one changed operator, number or statement of a file, chosen at random. Those of the group's tests
-that reach its line run on it, the quickest first, to the first failure (`reaching.py`); all that reach the
-file where none reaches the line, as with what runs at import, and all where the file is C. Slow tests are
-left out. Nothing in the working tree changes: a changed function gets its code in a copy of a process that
-has collected all tests; where more than functions change, a Python module is replaced while it is imported
-(`sitecustomize` on ``$PYTHONPATH``); a C file is compiled into another module. A mutant that
-survives is a missing test, or changes nothing that can be seen; `EQUIVALENT` says why. Results stay in
-``build/mutants``, so a run that was ended goes on; ``--again`` judges survivors again. Files of MPI are left
-out, since their tests start ``mpirun``.
+A mutant is one changed operator, number or statement of a file, chosen at random. Those of the group's
+tests that reach its line run on it, the quickest first, to the first failure (`reaching.py`); all that
+reach the file where none reaches the line, as with what runs at import, and all where the file is C. Slow
+tests are left out. Nothing in the working tree changes: a changed function gets its code in a copy of a
+process that has collected all tests; where more than functions change, a Python module is replaced while it
+is imported (`sitecustomize` on ``$PYTHONPATH``); a C file is compiled into another module. A mutant that
+survives is a missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results
+stay in ``build/mutants``, so a run that was ended goes on; ``--again`` judges survivors again. Files of MPI
+are left out, since their tests start ``mpirun``.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from pathlib import Path
 from types import CodeType
 from typing import TextIO
 
+from reaching import NOT_THERE
+from software_reasons import REASONS
+
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants" / "software"
 RECORD = ROOT / "docs" / "assurance-software.json"
@@ -56,14 +59,6 @@ C_SWAPS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+",
     "<<": ">>", ">>": "<<", "&": "|", "|": "&", "&&": "||", "||": "&&", "+=": "-=", "|=": "&=",
 }  # fmt: skip
-EQUIVALENT = {
-    (
-        "sw/native/paper/avx512.c:72",
-        "+ -> -",
-    ): "the loop never runs, and the scalar tail does all, with the same bits",
-    ("sw/native/paper/format.c:17", "4 -> 5"): "an element of an array that is not used",
-}
-"""Survivors that change no result, and why; by place and change."""
 HANG_S = 40
 """What one test may take, in seconds; all tests of a mutant may take ten times that."""
 HANGS = ("-o", f"faulthandler_timeout={HANG_S}", "-o", "faulthandler_exit_on_timeout=true")
@@ -268,11 +263,13 @@ def forking(group: str) -> Iterator[TextIO]:
             yield stream
 
 
-def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str:
+def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str | None:
+    """The same as `verdict_of`; None if the tests' process does not have all of the functions."""
     order = {"functions": functions.hex(), "tests": tests, "limit_s": 10 * HANG_S}
     stream.write(f"{json.dumps(order)}\n")
     stream.flush()
-    return VERDICTS.get(int(stream.readline()), "killed")
+    status = int(stream.readline())
+    return None if status == NOT_THERE else VERDICTS.get(status, "killed")
 
 
 def verdict_of(group: str, file: Path, line: int, text: str, folder: Path) -> str:
@@ -298,6 +295,11 @@ def verdict_of(group: str, file: Path, line: int, text: str, folder: Path) -> st
     return VERDICTS.get(status, "killed")
 
 
+def reason_of(place: str, change: str) -> str | None:
+    """Why a survivor is equivalent, if it is."""
+    return REASONS.get(place.removeprefix("sw/"), {}).get(change)
+
+
 def sample(group: str, count: int, seed: int) -> list[tuple[Path, int, int, str, str]]:
     """Mutants of a group's files: file, number in it, line, change, new text; none that changes a type."""
     folder = ROOT / GROUPS[group][0]
@@ -316,7 +318,6 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
     kept = BUILD / f"{group}.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     if again:
-        known = {key: verdict for key, verdict in known.items() if verdict != "survived"}
         (BUILD / f"{group}-tests.json").unlink(missing_ok=True)
     begun = time.monotonic()
     folder = BUILD / f"{group}-work"
@@ -324,16 +325,19 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
     if budget_s:
         reaching(group)
     chosen = []
+    drawn = sample(group, count, seed)
     with forking(group) as stream:
-        for file, number, line, change, text in sample(group, count, seed):
+        for file, number, line, change, text in drawn:
             place = f"{file.relative_to(ROOT)}:{line}"
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            if key not in known and time.monotonic() - begun < budget_s:
-                python = file.suffix == ".py"
-                if python and (functions := function_changes(file.read_text(), number, file)):
-                    known[key] = verdict_in_fork(stream, functions, chosen_tests(group, file, line))
-                else:
-                    known[key] = verdict_of(group, file, line, text, folder)
+            open_ = key not in known or (
+                again and known[key] == "survived" and reason_of(place, change) is None
+            )
+            if open_ and time.monotonic() - begun < budget_s:
+                verdict = None
+                if file.suffix == ".py" and (functions := function_changes(file.read_text(), number, file)):
+                    verdict = verdict_in_fork(stream, functions, chosen_tests(group, file, line))
+                known[key] = verdict or verdict_of(group, file, line, text, folder)
                 kept.write_text(json.dumps(known))
                 print(f"{group}: {place} {change}: {known[key]}", flush=True)
             if known.get(key, "no program") != "no program":
@@ -341,14 +345,14 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
     survivors = []
     for one in chosen:
         if one.pop("verdict") == "survived":
-            reason = EQUIVALENT.get((one["source"], one["change"]))
+            reason = reason_of(one["source"], one["change"])
             survivors.append(one | ({"reason": reason} if reason else {}))
     equivalent = sum("reason" in one for one in survivors)
     log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", GROUPS[group][0]]
     commit = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
     killed = len(chosen) - len(survivors)
     numbers = {
-        "asked": count,
+        "asked": len(drawn),
         "mutants": len(chosen),
         "killed": killed,
         "equivalent": equivalent,
@@ -367,7 +371,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="begin no mutant of a group after this time"
     )
-    parser.add_argument("--again", action="store_true", help="judge survivors again, as after a new test")
+    parser.add_argument("--again", action="store_true", help="judge survivors without a reason again")
     parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.groups) - set(GROUPS)):

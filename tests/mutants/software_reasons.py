@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why mutants of the host library change nothing that can be seen: by place below ``sw``, and change."""
+
+from __future__ import annotations
+
+_TIME = "differs only if the clock shows the very time of the limit"
+_DROPPED = "the line has been dropped, so what follows finds none"
+
+REASONS: dict[str, dict[str, str]] = {
+    "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
+    "native/paper/avx512.c:72": {
+        "+ -> -": "the loop never runs, and the scalar tail does all, with the same bits"
+    },
+    "native/paper/format.c:17": {"4 -> 5": "an element of an array that is not used"},
+    "transport/loopback.py:39": {
+        "362 -> 363": "where threads' data is cut; each packet may be compressed or raw",
+    },
+    "transport/tcp/control.py:147": {
+        "without `continue`": "no line is complete, so what follows finds nothing to do",
+    },
+    "transport/tcp/control.py:151": {
+        "without `continue`": _DROPPED,
+    },
+    "transport/tcp/control.py:263": {
+        "without `self._writing.discard(peer)`": _DROPPED,
+    },
+    "transport/tcp/joining.py:134": {
+        "1 -> 2": "a limit of memory, with room for one hello more",
+    },
+    "transport/tcp/line.py:114": {
+        "False -> True": "the library always says which; tests alone use the default, for short lines",
+    },
+    "transport/tcp/mesh.py:180": {
+        "without `tag(sock, terms.tos, peer=address)`": "the marked listener sets both segment sizes; line 78 marks this end",
+    },
+    "transport/tcp/mesh.py:222": {
+        "GtE -> Gt": _TIME,
+    },
+    "transport/tcp/transport.py:182": {
+        "And -> Or": "rank 0 hears of each wait at once: more messages, the same answers",
+        "GtE -> Gt": _TIME,
+    },
+    "transport/tcp/transport.py:235": {
+        "BitAnd -> BitOr": "a connection that can only be written is read, too, in vain",
+    },
+    "transport/tcp/transport.py:253": {
+        "without `self._poll.unregister(fd)`": "a connection at rest ends a wait, which begins anew",
+    },
+    "transport/tcp/transport.py:294": {
+        "without `self._busy.clear()`": "a closed transport uses it no more",
+    },
+    "transport/tcp/transport.py:296": {
+        "GtE -> Gt": "descriptor 0 is standard input",
+    },
+}
