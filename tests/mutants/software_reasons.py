@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 _TIME = "differs only if the clock shows the very time of the limit"
+_MARKED = "the marked listener sets the segment size of both ends, and line 78 marks this one"
 _DROPPED = "the line has been dropped, so what follows finds none"
 
 REASONS: dict[str, dict[str, str]] = {
@@ -31,7 +32,7 @@ REASONS: dict[str, dict[str, str]] = {
         "False -> True": "the library always says which; tests alone use the default, for short lines",
     },
     "transport/tcp/mesh.py:180": {
-        "without `tag(sock, terms.tos, peer=address)`": "the marked listener sets both segment sizes; line 78 marks this end",
+        "without `tag(sock, terms.tos, peer=address)`": _MARKED,
     },
     "transport/tcp/mesh.py:222": {
         "GtE -> Gt": _TIME,

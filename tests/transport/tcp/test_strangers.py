@@ -251,6 +251,24 @@ def test_candidates_are_no_more_than_may_be(port: int, monkeypatch: pytest.Monke
         assert len(acceptor._candidates) == 4
 
 
+def test_where_none_can_be_accepted_the_oldest_candidate_goes(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(listener: socket.socket) -> None:
+        raise TransportError("no more files")
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", port)))
+        acceptor = stack.enter_context(Acceptor(listener))
+        stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        while not acceptor._candidates:
+            acceptor.receive(time.monotonic() + 0.01)
+        monkeypatch.setattr(acceptor_module, "accepted", full)
+        with pytest.raises(TransportError, match="no more files"):
+            acceptor._accept_waiting()
+        assert not acceptor._candidates
+
+
 def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:
     program = """
 import os, resource, sys
