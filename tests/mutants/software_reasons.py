@@ -25,6 +25,10 @@ REASONS: dict[str, dict[str, str]] = {
     "transport/tcp/control.py:263": {
         "without `self._writing.discard(peer)`": _DROPPED,
     },
+    "transport/tcp/control.py:264": {
+        "without `self._epoll.unregister(line.sock.fileno())`": "the kernel does it when the socket closes",
+    },
+    "transport/tcp/control.py:33": {"30000 -> 30001": "a millisecond of a kernel's time limit"},
     "transport/tcp/joining.py:134": {
         "1 -> 2": "a limit of memory, with room for one hello more",
     },
@@ -34,6 +38,7 @@ REASONS: dict[str, dict[str, str]] = {
     "transport/tcp/mesh.py:180": {
         "without `tag(sock, terms.tos, peer=address)`": _MARKED,
     },
+    "transport/tcp/mesh.py:213": {"0 -> 1": "who connects has a higher rank than who accepts, so 1 or more"},
     "transport/tcp/mesh.py:222": {
         "GtE -> Gt": _TIME,
     },

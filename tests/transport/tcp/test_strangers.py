@@ -23,7 +23,7 @@ from inceptionn.transport.tcp import acceptor as acceptor_module
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
-from inceptionn.transport.tcp.line import HELLO_BYTES, Line
+from inceptionn.transport.tcp.line import HELLO_BYTES, Line, digest, ranks, text, whole
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
 
@@ -31,6 +31,20 @@ HELLO = {
     "rank": 1, "size": 2, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40, "host": "127.0.0.1",
     "ports": [1], "nonce": "0" * 64, "secret": False,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (whole, [0, 1, (1 << 63) - 1], [-1, 1 << 63, True, 1.0, "1", None]),
+        (text, ["", "a" * 4096], ["a" * 4097, b"a", 5, ["a"]]),
+        (digest, ["0" * 64, "aF" * 32], ["0" * 63, "0" * 65, "x" * 64, ["0"] * 64, None]),
+        (ranks, [[], [0, 5], [0] * (1 << 16)], [[0] * ((1 << 16) + 1), [-1], [True], (0,), {"0": 0}, 5]),
+    ],
+)
+def test_checks_of_fields(check: Callable[[Any], bool], good: list[Any], bad: list[Any]) -> None:
+    assert all(check(value) for value in good)
+    assert not any(check(value) for value in bad)
 
 
 def group(
