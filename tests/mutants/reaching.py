@@ -30,6 +30,7 @@ import pytest
 FOLDER = os.environ.get("REACHED_FOLDER", "")
 lines: set[str] = set()
 tests: dict[str, tuple[float, set[str]]] = {}
+failed: set[str] = set()
 
 
 def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -56,17 +57,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         tests[item.nodeid] = time.monotonic() - begun, lines.copy()
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test that fails, which judges no mutant."""
+    if report.failed:
+        failed.add(report.nodeid)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the names of all tests, the quickest first, and for each line the numbers of its tests."""
     if "ORDERS" in os.environ:
         os._exit(exitstatus)
     if "REACHED" in os.environ:
-        names, by_line = sorted(tests, key=lambda name: tests[name][0]), defaultdict(list)
+        names, by_line = sorted(tests.keys() - failed, key=lambda name: tests[name][0]), defaultdict(list)
         for number, name in enumerate(names):
             for line in tests[name][1]:
                 by_line[line].append(number)
-        Path(os.environ["REACHED"]).write_text(json.dumps({"tests": names, "lines": by_line}))
+        Path(os.environ["REACHED"]).write_text(
+            json.dumps({"tests": names, "lines": by_line, "failed": sorted(failed)})
+        )
 
 
 def chosen(items: list[pytest.Item], names: list[str]) -> list[pytest.Item]:
