@@ -325,6 +325,28 @@ def test_a_malformed_agreement_names_its_rank(threads: Group, answer: Any) -> No
         assert len(str(error)) < 1200
 
 
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (agreement.is_exponent, [None, -126, 0, 126], [-127, 127, True, 1.0, "1", [1]]),
+        (agreement.are_exponents, [None, [], [None, 126], [1] * 4096], [[1] * 4097, [127], (1,), 1]),
+        (
+            agreement.is_amount,
+            [0, 0.0, 1, 1 << 62],
+            [-1, (1 << 62) + 1, -0.1, True, "1", None, float("nan"), float("inf")],
+        ),
+    ],
+)
+def test_checks_of_what_ranks_send(check: Callable[[Any], bool], good: list[Any], bad: list[Any]) -> None:
+    assert all(check(value) for value in good)
+    assert not any(check(value) for value in bad)
+
+
+def test_a_common_scale() -> None:
+    assert agreement.common_scale("auto", [-10, None, -12], 3) == 8
+    assert agreement.common_scale("auto", [None, None], 2) == agreement.common_scale(None, [5], 2) == 0
+
+
 @pytest.mark.parametrize("terms", [None, 5, [1], {}, {"a": 1}])
 def test_terms_that_are_not_those_of_the_digest_name_their_rank(threads: Group, terms: Any) -> None:
     def run(t: Transport) -> None:

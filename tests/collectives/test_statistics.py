@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ def test_every_byte_is_counted(group: Callable[..., list[Any]], algorithm: str) 
     def work(t: Transport) -> None:
         start = t.bytes_sent
         for path in ("software", "off"):
-            before, sent = statistics(t), t.bytes_sent
+            before, sent, begun = statistics(t), t.bytes_sent, perf_counter()
             allreduce_comp(t, None, values(t.rank), MEAN, codec=PLANES, path=path, algorithm=algorithm)
             found = statistics(t).since(before)
             assert found.bytes_sent == t.bytes_sent - sent > 0
             assert found.calls == 1
+            assert found.codec < perf_counter() - begun
             assert found.bytes_sent < found.bytes_before if path == "software" else not found.codec
             if path == "off":
                 assert found.bytes_before == found.bytes_sent
@@ -50,6 +52,12 @@ def test_every_byte_is_counted(group: Callable[..., list[Any]], algorithm: str) 
         assert json.loads(whole.to_json()) == whole.as_dict()
 
     group(4, work)
+
+
+def test_the_path_since_is_that_of_the_later_calls() -> None:
+    before = Statistics("x", calls=1, path="software")
+    after = Statistics("x", calls=2, torch_calls=1, path="software, torch")
+    assert after.since(before).path == "torch"
 
 
 def test_dropped_is_the_energy_of_the_error() -> None:
