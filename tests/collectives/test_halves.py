@@ -189,6 +189,15 @@ def test_a_type_that_buffers_do_not_have() -> None:
         Buffers(np.zeros(2, np.uint16), np.zeros(2, np.uint16), "float16")
 
 
+def test_a_buffer_that_cannot_be_written() -> None:
+    x = np.zeros(2, np.float32)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="^recvbuf is read-only$"):
+        Buffers(x, fixed)
+    assert Buffers(fixed, x).type == "float32"
+
+
 def test_an_all_reduce_needs_no_array_of_float32(threads: Group) -> None:
     x = np.ones((2, 8 << 20), np.uint16)
 

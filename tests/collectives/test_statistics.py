@@ -60,6 +60,14 @@ def test_the_path_since_is_that_of_the_later_calls() -> None:
     assert after.since(before).path == "torch"
 
 
+def test_a_line_for_a_log() -> None:
+    found = Statistics("x", calls=3, torch_calls=1, bytes_sent=2e6, bytes_before=8e6, seconds=0.5, codec=0.25)
+    assert found.line() == (
+        "3 calls, 2.00 MB sent in place of 8.00 (ratio 4.00) by no path; ms of a call: 250.00, "
+        "codec 125.00, waiting 0.00, sending 0.00, agreeing 0.00"
+    )
+
+
 def test_dropped_is_the_energy_of_the_error() -> None:
     def work(t: Transport) -> Statistics:
         own = values(t.rank, 4096) * np.float32(8.0**-t.rank)
