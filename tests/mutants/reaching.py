@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A pytest plugin that finds which tests reach a line, and runs some of the tests on a mutant.
 
-With ``$REACHED`` it traces all tests, and writes there which lines of ``$REACHED_FOLDER`` each reached. Only
-lines that run in this process count. With ``$CHOSEN`` it reads there which tests to run, in their order. With
-``$ORDERS``, the number of a socket, it collects all tests once, and forks for each line that comes there: the
-copy puts changed code into the functions of a module, and runs the tests of the order.
+With ``$REACHED`` it traces all tests that the file there does not know, and adds which lines of
+``$REACHED_FOLDER`` each reached. Only lines that run in this process count. With ``$CHOSEN`` it reads there
+which tests to run, in their order. With ``$ORDERS``, the number of a socket, it collects all tests once,
+and forks for each line that comes there: the copy puts changed code into the functions of a module, and
+runs the tests of the order.
 """
 
 from __future__ import annotations
@@ -69,13 +70,26 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     if "ORDERS" in os.environ:
         os._exit(exitstatus)
     if "REACHED" in os.environ:
-        names, by_line = sorted(tests.keys() - failed, key=lambda name: tests[name][0]), defaultdict(list)
+        old = known()
+        names = sorted(tests.keys() - failed, key=lambda name: tests[name][0])
+        by_line = defaultdict(list)
         for number, name in enumerate(names):
             for line in tests[name][1]:
                 by_line[line].append(number)
-        Path(os.environ["REACHED"]).write_text(
-            json.dumps({"tests": names, "lines": by_line, "failed": sorted(failed)})
-        )
+        for line, numbers in old["lines"].items():
+            by_line[line] += [len(names) + number for number in numbers]
+        whole = {
+            "tests": names + old["tests"],
+            "lines": by_line,
+            "failed": sorted(failed | set(old["failed"])),
+        }
+        Path(os.environ["REACHED"]).write_text(json.dumps(whole))
+
+
+def known() -> dict[str, Any]:
+    """What an earlier run found."""
+    file = Path(os.environ["REACHED"])
+    return json.loads(file.read_text()) if file.exists() else {"tests": [], "lines": {}, "failed": []}
 
 
 def chosen(items: list[pytest.Item], names: list[str]) -> list[pytest.Item]:
@@ -85,6 +99,9 @@ def chosen(items: list[pytest.Item], names: list[str]) -> list[pytest.Item]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "REACHED" in os.environ:
+        there = {*known()["tests"], *known()["failed"]}
+        items[:] = [item for item in items if item.nodeid not in there]
     if "CHOSEN" in os.environ:
         items[:] = chosen(items, json.loads(Path(os.environ["CHOSEN"]).read_text()))
 

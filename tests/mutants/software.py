@@ -204,11 +204,14 @@ def compiled(file: Path, text: str, folder: Path) -> Path | None:
     return library if linked.returncode == 0 else None
 
 
-def reaching(group: str) -> tuple[list[str], dict[str, list[int]]]:
-    """All tests of the group, the quickest first, and the numbers of those that reach ``file:line``."""
+def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list[int]]]:
+    """All tests of the group, the quickest first, and the numbers of those that reach ``file:line``.
+
+    What an earlier run found is kept; ``again`` adds new tests.
+    """
     source, tests = GROUPS[group]
     kept = BUILD / f"{group}-tests.json"
-    if not kept.exists():
+    if again or not kept.exists():
         plugin = {"REACHED": str(kept), "REACHED_FOLDER": f"{ROOT / source}{os.sep}"}
         pytest(3600, plugin, "--maxfail=9", *tests)
         for name in json.loads(kept.read_text())["failed"]:
@@ -320,13 +323,11 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
     BUILD.mkdir(parents=True, exist_ok=True)
     kept = BUILD / f"{group}.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
-    if again:
-        (BUILD / f"{group}-tests.json").unlink(missing_ok=True)
     begun = time.monotonic()
     folder = BUILD / f"{group}-work"
     folder.mkdir(exist_ok=True)
     if budget_s:
-        reaching(group)
+        reaching(group, again)
     chosen = []
     drawn = sample(group, count, seed)
     with forking(group) as stream:
