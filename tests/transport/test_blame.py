@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -97,8 +98,10 @@ def test_a_rank_that_has_waited_shortly_is_not_silent(threads: Group) -> None:
             assert over.wait(20)
             return None
         try:
+            begun = time.monotonic()
             with pytest.raises(TransportTimeout):
                 t.irecv_into(1, bytearray(1)).wait(0.01)
+            assert time.monotonic() - begun >= 0.01
             return t._group.silent([0])
         finally:
             over.set()
