@@ -68,7 +68,7 @@ soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual h
 soak-frames: $(VENV)/.stamp-dev ## Send a million random and hostile frames through each engine, with both codecs (FRAMES, SEED); resumes
 	python -m inceptionn.sim.soak_frames --frames $(FRAMES) --seed $(SEED) $(FRAMES_ARGS)
 
-fuzz: $(VENV)/.stamp-dev ## Give spoilt input to the C codec (under sanitizers) and all readers, SECONDS_EACH long (20), from SEED
+fuzz: $(VENV)/.stamp-dev ## Give spoilt input to the C kernels (under sanitizers) and all readers, SECONDS_EACH long (20), from SEED
 	python tests/fuzz/fuzz.py --seconds $(SECONDS_EACH) --seed $(SEED) $(FUZZ_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## Check the codec's bound on all 2^32 values; a long fuzz; all engines, widths and folders

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The Python module inceptionn.native.adt: buffers, the GIL, threads, errors. inceptionn.layers.a2dtwp.adt is its
+/* The Python module inceptionn.native.adt: buffers, the GIL, errors. inceptionn.layers.a2dtwp.adt is its
  * only user; sizes are checked here all the same.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "adt.h"
-#include "threads.h"
 
-enum {
-    /* Words from which on other Python threads may run meanwhile. */
-    RELEASE_WORDS = 4096,
-    /* Words that a thread takes at a time. */
-    RUN_WORDS = 1 << 16,
-};
+/* Words from which on other Python threads may run meanwhile. */
+enum { RELEASE_WORDS = 4096 };
 
 static const adt_kernel *const kernels[] = {
 #if HAVE_X86
@@ -24,37 +19,6 @@ static const adt_kernel *const kernels[] = {
 };
 static const size_t kernel_count = sizeof kernels / sizeof *kernels;
 static const adt_kernel *active = &adt_scalar;
-
-typedef struct {
-    const adt_kernel *kernel;
-    const uint8_t *from;
-    uint8_t *to;
-    size_t words, next;
-    unsigned keep;
-    bool pack;
-} job;
-
-static void do_run(const job *all, size_t start, size_t words)
-{
-    const size_t packed = all->keep * start, whole = 4 * start;
-    if (all->keep == 4)
-        memcpy(all->to + whole, all->from + whole, 4 * words);
-    else if (all->pack)
-        all->kernel->pack(all->from + whole, words, all->keep, all->to + packed);
-    else
-        all->kernel->unpack(all->from + packed, words, all->keep, all->to + whole);
-}
-
-static void *work(void *argument)
-{
-    job *all = argument;
-    for (;;) {
-        const size_t start = __atomic_fetch_add(&all->next, RUN_WORDS, __ATOMIC_RELAXED);
-        if (start >= all->words)
-            return NULL;
-        do_run(all, start, smaller(RUN_WORDS, all->words - start));
-    }
-}
 
 /* Arguments of both functions: from, to, bytes to keep, threads. */
 static PyObject *run(PyObject *const *arguments, Py_ssize_t given, bool pack)
@@ -81,14 +45,9 @@ static PyObject *run(PyObject *const *arguments, Py_ssize_t given, bool pack)
     else if (from.len && to.len && a < b + to.len && b < a + from.len)
         PyErr_SetString(PyExc_ValueError, "out must not overlap the values");
     else {
-        job all = {.kernel = active, .from = from.buf, .to = to.buf, .words = (size_t)values->len / 4,
-                   .keep = (unsigned)keep, .pack = pack};
-        PyThreadState *released = all.words >= RELEASE_WORDS ? PyEval_SaveThread() : NULL;
-        const unsigned worth = worthwhile_threads((unsigned)threads, all.words);
-        if (worth > 1)
-            work_together(work, &all, worth);
-        else
-            do_run(&all, 0, all.words);
+        const size_t words = (size_t)values->len / 4;
+        PyThreadState *released = words >= RELEASE_WORDS ? PyEval_SaveThread() : NULL;
+        adt_run(active, pack, from.buf, words, (unsigned)keep, to.buf, (unsigned)threads);
         if (released)
             PyEval_RestoreThread(released);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Approximate Data Transfer (A2DTWP, Sec. III): the most significant bytes of fp32 values, and back.
  *
- *   adt_kernels.c    portable, AVX2 and AVX-512 kernels
+ *   adt_kernels.c    portable, AVX2 and AVX-512 kernels, alone and in threads
  *   adt.c            the Python module
  */
 #ifndef INCEPTIONN_ADT_H
@@ -18,6 +18,10 @@ typedef struct {
     /* Algorithm 5: the same bytes back in their places, zeros below them. */
     void (*unpack)(const uint8_t *packed, size_t n, unsigned keep, uint8_t *words);
 } adt_kernel;
+
+/* Packs or unpacks n words; with 4 bytes to keep, it copies them. */
+void adt_run(const adt_kernel *kernel, bool pack, const uint8_t *from, size_t n, unsigned keep, uint8_t *to,
+             unsigned threads);
 
 extern const adt_kernel adt_scalar;
 #if HAVE_X86

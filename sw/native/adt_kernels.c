@@ -3,6 +3,7 @@
  * vector, and the next store overwrites the rest, as long as there is room. The last values go one by one.
  */
 #include "adt.h"
+#include "threads.h"
 
 static bool always(void)
 {
@@ -206,3 +207,48 @@ TARGET static void avx512_unpack(const uint8_t *packed, size_t n, unsigned keep,
 const adt_kernel adt_avx512 = {"avx512", avx512_supported, avx512_pack, avx512_unpack};
 
 #endif
+
+/* Words that a thread takes at a time. */
+enum { RUN_WORDS = 1 << 16 };
+
+typedef struct {
+    const adt_kernel *kernel;
+    const uint8_t *from;
+    uint8_t *to;
+    size_t words, next;
+    unsigned keep;
+    bool pack;
+} job;
+
+static void do_run(const job *all, size_t start, size_t words)
+{
+    const size_t packed = all->keep * start, whole = 4 * start;
+    if (all->keep == 4)
+        memcpy(all->to + whole, all->from + whole, 4 * words);
+    else if (all->pack)
+        all->kernel->pack(all->from + whole, words, all->keep, all->to + packed);
+    else
+        all->kernel->unpack(all->from + packed, words, all->keep, all->to + whole);
+}
+
+static void *work(void *argument)
+{
+    job *all = argument;
+    for (;;) {
+        const size_t start = __atomic_fetch_add(&all->next, RUN_WORDS, __ATOMIC_RELAXED);
+        if (start >= all->words)
+            return NULL;
+        do_run(all, start, smaller(RUN_WORDS, all->words - start));
+    }
+}
+
+void adt_run(const adt_kernel *kernel, bool pack, const uint8_t *from, size_t n, unsigned keep, uint8_t *to,
+             unsigned threads)
+{
+    job all = {.kernel = kernel, .from = from, .to = to, .words = n, .keep = keep, .pack = pack};
+    const unsigned worth = worthwhile_threads(threads, n);
+    if (worth > 1)
+        work_together(work, &all, worth);
+    else
+        do_run(&all, 0, n);
+}

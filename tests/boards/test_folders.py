@@ -56,7 +56,6 @@ EXHAUSTIVE = ("netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes"
 """Others differ from these by the codec, the width or the prefix alone."""
 
 
-
 def marks_of(variant: str) -> list[pytest.MarkDecorator]:
     """When this variant's tests run."""
     slow, exhaustive = variant not in QUICK, variant in EXHAUSTIVE

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that do not agree, that cannot take part, or that are lost in the middle."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -320,6 +321,28 @@ def test_a_malformed_agreement_names_its_rank(threads: Group, answer: Any) -> No
         assert isinstance(error, MismatchError), error
         assert str(error).startswith("rank 1 sent a malformed agreement: ")
         assert len(str(error)) < 1200
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (agreement.is_exponent, [None, -126, 0, 126], [-127, 127, True, 1.0, "1", [1]]),
+        (agreement.are_exponents, [None, [], [None, 126], [1] * 4096], [[1] * 4097, [127], (1,), 1]),
+        (
+            agreement.is_amount,
+            [0, 0.0, 1, 1 << 62],
+            [-1, (1 << 62) + 1, -0.1, True, "1", None, float("nan"), float("inf")],
+        ),
+    ],
+)
+def test_checks_of_what_ranks_send(check: Callable[[Any], bool], good: list[Any], bad: list[Any]) -> None:
+    assert all(check(value) for value in good)
+    assert not any(check(value) for value in bad)
+
+
+def test_a_common_scale() -> None:
+    assert agreement.common_scale("auto", [-10, None, -12], 3) == 8
+    assert agreement.common_scale("auto", [None, None], 2) == agreement.common_scale(None, [5], 2) == 0
 
 
 @pytest.mark.parametrize("terms", [None, 5, [1], {}, {"a": 1}])

@@ -11,6 +11,7 @@ from outcomes import Group, returned
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
+from inceptionn.collectives.algorithms import aggregators, hierarchical
 from inceptionn.collectives.algorithms.parts import Parts
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
@@ -89,6 +90,21 @@ def test_groups_that_do_not_divide_the_ranks(
             y = reduced(threads, x, op, Codec(), path=path, **settings)
             error = np.abs(y - exact(x, op)).max(initial=0)
             assert error <= (0 if path == "off" else (ranks if op is SUM else 1) * BOUND) + 1e-6 * ranks
+
+
+@pytest.mark.parametrize("upper", ["ring", "aggregator"])
+def test_the_upper_algorithm_is_the_one_asked_for(
+    threads: Group, monkeypatch: pytest.MonkeyPatch, upper: str
+) -> None:
+    calls = []
+
+    def aggregate(*arguments: Any, **settings: Any) -> None:
+        calls.append(upper)
+        aggregators.aggregate(*arguments, **settings)
+
+    monkeypatch.setattr(hierarchical, "aggregate", aggregate)
+    reduced(threads, gradients(4, 100), algorithm="hierarchical", group_size=2, upper=upper)
+    assert set(calls) == {upper} - {"ring"}
 
 
 @pytest.mark.parametrize("path", ["off", "software", "nic"])

@@ -21,6 +21,7 @@ from inceptionn.collectives import (
     statistics,
 )
 from inceptionn.collectives.algorithms import ring
+from inceptionn.collectives.values.buffers import Buffers
 from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.transport import Transport
 
@@ -179,6 +180,20 @@ def test_arrays_of_any_layout(threads: Group, dtype: str) -> None:
 
     for plain, gaps, unaligned in threads(2, run):
         assert plain == gaps == unaligned
+
+
+def test_a_type_that_buffers_do_not_have() -> None:
+    with pytest.raises(ValueError, match="^dtype must be None or 'bfloat16', not 'float16'$"):
+        Buffers(np.zeros(2, np.uint16), np.zeros(2, np.uint16), "float16")
+
+
+def test_a_buffer_that_cannot_be_written() -> None:
+    x = np.zeros(2, np.float32)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="^recvbuf is read-only$"):
+        Buffers(x, fixed)
+    assert Buffers(fixed, x).type == "float32"
 
 
 def test_an_all_reduce_needs_no_array_of_float32(threads: Group) -> None:

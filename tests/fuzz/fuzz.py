@@ -3,6 +3,7 @@
 
 - *streams*, *threads*: the C codec on hostile streams, all kernels against each other, in exactly fitting
   buffers: under AddressSanitizer and UndefinedBehaviorSanitizer, and under ThreadSanitizer.
+- *adt*, *adt_threads*: the kernels of Approximate Data Transfer, alike.
 - *message*, *npy*, *capture*: files and messages that this package or NumPy wrote, with bits flipped, pieces
   cut, doubled, or replaced by extreme numbers; half of the messages have a right checksum all the same.
 - *line*, *agreement*: what ranks and strangers send, as bytes and as JSON values.
@@ -56,10 +57,19 @@ from inceptionn.transport.tcp.rendezvous import HELLO
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "sw" / "native"
-PROGRAM = ROOT / "tests" / "codec" / "native_fuzz.c"
 EXTENSIONS = ("adt", "adt_kernels", "codec", "crc32")
 SOURCES = sorted(path for path in NATIVE.rglob("*.c") if path.stem not in EXTENSIONS)
 """The C codec without what Python's extension modules add."""
+CODEC = [ROOT / "tests" / "codec" / "native_fuzz.c", *SOURCES]
+ADT = [
+    ROOT / "tests" / "layers" / "a2dtwp" / "native_adt_fuzz.c",
+    *(NATIVE / f"{name}.c" for name in ("adt_kernels", "threads")),
+]
+PROGRAMS = {
+    "streams": ("address,undefined", CODEC), "threads": ("thread", CODEC),
+    "adt": ("address,undefined", ADT), "adt_threads": ("thread", ADT),
+}  # fmt: skip
+"""C programs with two arguments, seed and rounds: their sanitizers and sources."""
 VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1 << 63, 1 << 200, 0.5, math.nan, math.inf, "", "a" * 5000, [], [[]], {}, {"a": []},
 )  # fmt: skip
@@ -293,7 +303,6 @@ def _pcapng(frames: list[bytes]) -> bytes:
 
 
 PYTHON = ("message", "npy", "capture", "line", "agreement", "member", "server", "checkpoint")
-SANITIZERS = {"streams": "address,undefined", "threads": "thread"}
 
 
 def fuzz(target: str, seed: int, seconds: float) -> str:
@@ -317,10 +326,11 @@ def sanitize(target: str, seed: int, seconds: float) -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise SystemExit(f"{target} needs a C compiler; apt install gcc")
-    flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={SANITIZERS[target]}", "-fno-sanitize-recover=all"]
+    sanitizer, sources = PROGRAMS[target]
+    flags = ["-std=gnu11", "-O1", "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         program = Path(folder) / target
-        command = [compiler, *flags, f"-I{NATIVE}", "-o", program, PROGRAM, *SOURCES, "-lpthread", "-lm"]
+        command = [compiler, *flags, f"-I{NATIVE}", "-o", program, *sources, "-lpthread", "-lm"]
         subprocess.run(command, check=True)
         begun, runs = time.monotonic(), 0
         while not runs or time.monotonic() - begun < seconds:
@@ -336,12 +346,12 @@ def sanitize(target: str, seed: int, seconds: float) -> str:
 def main() -> int:
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
-    parser.add_argument("targets", nargs="*", choices=[[], *SANITIZERS, *PYTHON], help="all by default")
+    parser.add_argument("targets", nargs="*", choices=[[], *PROGRAMS, *PYTHON], help="all by default")
     parser.add_argument("--seconds", type=float, default=20, help="of each target (20)")
     parser.add_argument("--seed", type=int, default=1, help="of the first input (1)")
     arguments = parser.parse_args()
-    for target in arguments.targets or [*SANITIZERS, *PYTHON]:
-        run = sanitize if target in SANITIZERS else fuzz
+    for target in arguments.targets or [*PROGRAMS, *PYTHON]:
+        run = sanitize if target in PROGRAMS else fuzz
         print(f"{target}: {run(target, arguments.seed, arguments.seconds)}", flush=True)
     print("no finding")
     return 0

@@ -3,13 +3,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from runpy import run_path
+from typing import Any
+
+import pytest
+
+from inceptionn import message
+from inceptionn.sim.capture import read_pcap
+from inceptionn.system import npy_file
+from inceptionn.transport.tcp.line import checked, decoded
+from inceptionn.transport.tcp.rendezvous import HELLO
 
 COMMAND = Path(__file__).with_name("fuzz.py")
+CORPUS = json.loads(COMMAND.with_name("corpus.json").read_text())
+READERS: dict[str, Callable[[Path], Any]] = {
+    "npy": lambda path: npy_file.load(path, halves=True),
+    "capture": read_pcap,
+    "message": lambda path: message.unpack(path.read_bytes()),
+    "line": lambda path: checked(decoded(path.read_bytes(), stranger=True), HELLO),
+}
 
 
 def fuzz(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
@@ -50,3 +68,20 @@ def test_a_finding_is_shown() -> None:
     assert done.returncode == 1
     assert "message, seed 1, run 0: KeyError: " in done.stderr
     assert "input: b" in done.stderr
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda case: f"{case['target']}, {case['error']}")
+def test_an_input_of_the_corpus_is_refused(case: dict[str, str], tmp_path: Path) -> None:
+    """What the fuzz found and no other test gives: each reaches another check, or another error of Python's.
+
+    Other findings stand with their readers: headers of `.npy` in `codec/test_files.py`; messages in
+    `codec/test_message.py`; captures in `sim/test_replay.py`; checkpoints in `layers/test_checkpoint.py` and
+    `layers/parameter_server`; members in `collectives/test_agreement.py`, `layers/test_exchanges.py` and
+    `layers/parameter_server/test_errors.py`; lines of strangers in `transport/tcp/test_strangers.py`.
+    """
+    file = tmp_path / "input"
+    file.write_bytes(bytes.fromhex(case["input"]))
+    with pytest.raises((ValueError, TypeError)) as raised:
+        READERS[case["target"]](file)
+    assert case["error"] in str(raised.value)
+    assert "\n" not in str(raised.value)

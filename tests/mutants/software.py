@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Scores the tests of the host library by mutants: ``python tests/mutants/software.py [GROUP ...]``.
 
-A mutant is one changed operator, number or statement of a file, chosen at random. The group's own tests run
-on it, without the slow ones, to the first failure. Nothing in the working tree changes: a Python module is
-replaced while it is imported, in child processes, too (`sitecustomize` on ``$PYTHONPATH``); a C file is
-compiled into another module. A mutant that survives is a missing test, or changes nothing that can be seen;
-nobody has looked unless the record says so. Results stay in ``build/mutants``, so a run that was ended goes
-on. Files of MPI are left out, since their tests start ``mpirun``.
+A mutant is one changed operator, number or statement of a file, chosen at random. Those of the group's
+tests that reach its line run on it, the quickest first, to the first failure (`reaching.py`); all that
+reach the file where none reaches the line, as with what runs at import, and all where the file is C. Slow
+tests are left out. Nothing in the working tree changes: a changed function gets its code in a copy of a
+process that has collected all tests; where more than functions change, a Python module is replaced while it
+is imported (`sitecustomize` on ``$PYTHONPATH``); a C file is compiled into another module. A mutant that
+survives is a missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results
+stay in ``build/mutants``, so a run that was ended goes on; ``--again`` judges survivors again. Files of MPI
+are left out, since their tests start ``mpirun``.
 """
 
 from __future__ import annotations
@@ -14,33 +17,41 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import inspect
 import json
+import marshal
 import os
 import random
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import time
 import tomllib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import CodeType
+from typing import TextIO
+
+from reaching import NOT_THERE
+from software_reasons import REASONS
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants" / "software"
 RECORD = ROOT / "docs" / "assurance-software.json"
 GROUPS = {
-    "codec": ("sw/native", "test_paths test_sums test_message", "codec"),
+    "codec": ("sw/native", [f"tests/codec/test_{name}.py" for name in ("paths", "sums", "message")]),
     "collectives": (
         "sw/collectives",
-        "test_allreduce test_rooted test_sections test_error_feedback test_requests test_communicator",
-        "collectives",
+        ["tests/collectives", "-k", "not mpi and not own_codec and not sub_blocks"],
     ),
-    "transport": ("sw/transport", "test_transport test_wait_any test_probe tcp/test_tcp", "transport"),
+    "transport": ("sw/transport", ["tests/transport", "-k", "not test_processes and not across_hosts"]),
 }
-"""Folder of the sources, the tests that cover them, and the tests' folder."""
+"""Folder of the sources, and the tests that cover them, in arguments of pytest."""
 SWAPS = {
     "Lt": "LtE", "LtE": "Lt", "Gt": "GtE", "GtE": "Gt", "Eq": "NotEq", "NotEq": "Eq", "In": "NotIn",
     "NotIn": "In", "Is": "IsNot", "IsNot": "Is", "Add": "Sub", "Sub": "Add", "Mult": "FloorDiv",
@@ -51,14 +62,11 @@ C_SWAPS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+",
     "<<": ">>", ">>": "<<", "&": "|", "|": "&", "&&": "||", "||": "&&", "+=": "-=", "|=": "&=",
 }  # fmt: skip
-EQUIVALENT = {
-    (
-        "sw/native/paper/avx512.c:72",
-        "+ -> -",
-    ): "the loop never runs, and the scalar tail does all, with the same bits",
-    ("sw/native/paper/format.c:17", "4 -> 5"): "an element of an array that is not used",
-}
-"""Survivors that change no result, and why; by place and change."""
+HANG_S = 40
+"""What one test may take, in seconds; all tests of a mutant may take ten times that."""
+HANGS = ("-o", f"faulthandler_timeout={HANG_S}", "-o", "faulthandler_exit_on_timeout=true")
+VERDICTS = {0: "survived", -1: "time"}
+"""By the exit status of the tests; all others kill the mutant."""
 CUSTOMIZE = """
 import os, sys
 from importlib.machinery import SourceFileLoader
@@ -125,6 +133,40 @@ def change_at(tree: ast.Module, number: int) -> tuple[int, str] | None:
     return None
 
 
+def function_changes(text: str, number: int, file: Path) -> bytes | None:
+    """The functions that a mutant changes, with their new code, marshalled; None if it changes more."""
+    tree = ast.parse(text)
+    change_at(tree, number)
+    found = changed_functions(compile(text, file, "exec"), compile(tree, file, "exec"))
+    return marshal.dumps(found) if found else None
+
+
+def changed_functions(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
+    """The functions that differ, with their new code; None if what runs at import differs."""
+    pairs = list(zip(old.co_consts, new.co_consts, strict=False))
+    inner = [(a, b) for a, b in pairs if isinstance(a, CodeType)]
+    others = [(a, b) for a, b in pairs if not isinstance(a, CodeType) and a != b]
+    if others or old.co_code != new.co_code or len(old.co_consts) != len(new.co_consts):
+        return None
+    found = []
+    for a, b in inner:
+        if a.co_flags & inspect.CO_OPTIMIZED:
+            found += [(a, b)] if a != b else []
+        elif (within := changed_functions(a, b)) is None:  # the body of a class
+            return None
+        else:
+            found += within
+    return found
+
+
+def lines_of_types(text: str) -> set[int]:
+    """The lines with an operator between types."""
+    parts = [
+        getattr(node, key, None) for node in ast.walk(ast.parse(text)) for key in ("annotation", "returns")
+    ]
+    return {one.lineno for part in parts if part for one in ast.walk(part) if isinstance(one, ast.BinOp)}
+
+
 def c_mutants(text: str) -> list[tuple[int, str, str]]:
     """The same for a C file: operators with spaces around them, and numbers, inside functions."""
     hidden = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\n])*\"|^[ ]*#[^\n]*$|^\S[^\n]*$",
@@ -162,48 +204,121 @@ def compiled(file: Path, text: str, folder: Path) -> Path | None:
     return library if linked.returncode == 0 else None
 
 
-def verdict_of(group: str, file: Path | None, text: str, folder: Path, limit_s: float) -> str:
-    """``killed``, ``time``, ``survived``, or ``no program``; without a file, of the tests as they are."""
-    _, names, tests = GROUPS[group]
-    environment = dict(os.environ)
-    if file is not None:
-        package, name = "", ".".join(("inceptionn", *file.relative_to(ROOT / "sw").with_suffix("").parts))
-        target: Path | None = folder / "mutant.py"
-        if file.suffix == ".c":
-            target, name = compiled(file, text, folder), "inceptionn.native.codec"
-        else:
-            target.write_text(text)
-            if file.stem == "__init__":
-                package, name = str(file.parent), name.removesuffix(".__init__")
-        if target is None:
-            return "no program"
-        (folder / "sitecustomize.py").write_text(CUSTOMIZE)
-        environment |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "MUTANT_MODULE": name,
-                        "MUTANT_FILE": str(target), "MUTANT_PACKAGE": package}  # fmt: skip
-    paths = [f"tests/{tests}/{name}.py" for name in names.split()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *paths]
+def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list[int]]]:
+    """All tests of the group, the quickest first, and the numbers of those that reach ``file:line``.
+
+    What an earlier run found is kept; ``again`` adds new tests.
+    """
+    source, tests = GROUPS[group]
+    kept = BUILD / f"{group}-tests.json"
+    if again or not kept.exists():
+        plugin = {"REACHED": str(kept), "REACHED_FOLDER": f"{ROOT / source}{os.sep}"}
+        pytest(3600, plugin, "--maxfail=9", *tests)
+        for name in json.loads(kept.read_text())["failed"]:
+            print(f"{group}: left out, since it fails without a mutant: {name}", flush=True)
+    found = json.loads(kept.read_text())
+    return found["tests"], found["lines"]
+
+
+def chosen_tests(group: str, file: Path, line: int) -> list[str]:
+    """The tests to run on a mutant in this line, the quickest first."""
+    names, by_line = reaching(group)
+    numbers = by_line.get(f"{file}:{line}")
+    if numbers is None:
+        numbers = {one for place, some in by_line.items() if place.startswith(f"{file}:") for one in some}
+    return [names[number] for number in sorted(numbers)] or names
+
+
+@contextmanager
+def started(
+    plugin: dict[str, str], *arguments: str, keep: tuple[int, ...] = ()
+) -> Iterator[subprocess.Popen]:
+    """Tests with the plugin, to the first failure; they end with the context."""
+    path = os.pathsep.join(filter(None, (plugin.get("PYTHONPATH"), str(Path(__file__).parent))))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "reaching"]
+    command += ["-m", "not slow", *arguments]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **quiet) as process:
+    environment = os.environ | plugin | {"PYTHONPATH": path}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, pass_fds=keep, start_new_session=True, **quiet
+    ) as process:
         try:
-            return "killed" if process.wait(limit_s) else "survived"
-        except subprocess.TimeoutExpired:
-            return "time"
+            yield process
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what the tests started
 
 
-def sample(group: str, count: int, seed: int) -> list[tuple[Path, int, str, str]]:
-    """Mutants of a group's files: file, line, change, new text."""
+def pytest(limit_s: float, plugin: dict[str, str], *arguments: str) -> int:
+    """Run tests with the plugin to the first failure; the exit status, or -1 after that time."""
+    with started(plugin, *arguments) as process:
+        try:
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return -1
+
+
+@contextmanager
+def forking(group: str) -> Iterator[TextIO]:
+    """A process that has collected the group's tests, to be sent orders."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("rw") as stream:
+        orders = {"ORDERS": str(theirs.fileno())}
+        with started(orders, *HANGS, *GROUPS[group][1], keep=(theirs.fileno(),)):
+            theirs.close()
+            yield stream
+
+
+def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str | None:
+    """The same as `verdict_of`; None if the tests' process does not have all of the functions."""
+    order = {"functions": functions.hex(), "tests": tests, "limit_s": 10 * HANG_S}
+    stream.write(f"{json.dumps(order)}\n")
+    stream.flush()
+    status = int(stream.readline())
+    return None if status == NOT_THERE else VERDICTS.get(status, "killed")
+
+
+def verdict_of(group: str, file: Path, line: int, text: str, folder: Path) -> str:
+    """``killed``, ``time``, ``survived``, or ``no program``."""
+    package, name = "", ".".join(("inceptionn", *file.relative_to(ROOT / "sw").with_suffix("").parts))
+    target: Path | None = folder / "mutant.py"
+    if file.suffix == ".c":
+        target, name = compiled(file, text, folder), "inceptionn.native.codec"
+    else:
+        target.write_text(text)
+        if file.stem == "__init__":
+            package, name = str(file.parent), name.removesuffix(".__init__")
+    if target is None:
+        return "no program"
+    (folder / "sitecustomize.py").write_text(CUSTOMIZE)
+    tests = chosen_tests(group, file, line)
+    (folder / "tests.json").write_text(json.dumps(tests))
+    plugin = {
+        "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CHOSEN": str(folder / "tests.json"),
+        "MUTANT_MODULE": name, "MUTANT_FILE": str(target), "MUTANT_PACKAGE": package,
+    }  # fmt: skip
+    status = pytest(10 * HANG_S, plugin, *HANGS, *dict.fromkeys(one.partition("::")[0] for one in tests))
+    return VERDICTS.get(status, "killed")
+
+
+def reason_of(place: str, change: str) -> str | None:
+    """Why a survivor is equivalent, if it is."""
+    return REASONS.get(place.removeprefix("sw/"), {}).get(change)
+
+
+def sample(group: str, count: int, seed: int) -> list[tuple[Path, int, int, str, str]]:
+    """Mutants of a group's files: file, number in it, line, change, new text; none that changes a type."""
     folder = ROOT / GROUPS[group][0]
     pattern = "*.c" if group == "codec" else "*.py"
     files = [file for file in sorted(folder.rglob(pattern)) if not file.name.startswith(("adt", "mpi"))]
     make = c_mutants if group == "codec" else python_mutants
-    every = [(file, *one) for file in files for one in make(file.read_text())]
-    return random.Random(seed).sample(every, min(count, len(every)))
+    every = [(file, number, *one) for file in files for number, one in enumerate(make(file.read_text()))]
+    drawn = random.Random(seed).sample(every, min(count, len(every)))
+    types = {file: lines_of_types(file.read_text()) for file in files if file.suffix == ".py"}
+    return [one for one in drawn if one[3] != "BitOr -> BitAnd" or one[2] not in types.get(one[0], ())]
 
 
-def run(group: str, count: int, seed: int, budget_s: float) -> dict[str, object]:
+def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict[str, object]:
     """Judge a sample, as far as the time allows; what the record keeps."""
     BUILD.mkdir(parents=True, exist_ok=True)
     kept = BUILD / f"{group}.json"
@@ -211,30 +326,37 @@ def run(group: str, count: int, seed: int, budget_s: float) -> dict[str, object]
     begun = time.monotonic()
     folder = BUILD / f"{group}-work"
     folder.mkdir(exist_ok=True)
-    if budget_s and verdict_of(group, None, "", folder, 600) != "survived":
-        raise SystemExit(f"{group}: the tests fail without a mutant")
-    limit_s = 30 + 4 * (time.monotonic() - begun)
+    if budget_s:
+        reaching(group, again)
     chosen = []
-    for file, line, change, text in sample(group, count, seed):
-        place = f"{file.relative_to(ROOT)}:{line}"
-        key = hashlib.sha256(text.encode()).hexdigest()[:16]
-        if key not in known and time.monotonic() - begun < budget_s:
-            known[key] = verdict_of(group, file, text, folder, limit_s)
-            kept.write_text(json.dumps(known))
-            print(f"{group}: {place} {change}: {known[key]}", flush=True)
-        if known.get(key, "no program") != "no program":
-            chosen.append({"source": place, "change": change, "verdict": known[key]})
+    drawn = sample(group, count, seed)
+    with forking(group) as stream:
+        for file, number, line, change, text in drawn:
+            place = f"{file.relative_to(ROOT)}:{line}"
+            key = hashlib.sha256(text.encode()).hexdigest()[:16]
+            open_ = key not in known or (
+                again and known[key] == "survived" and reason_of(place, change) is None
+            )
+            if open_ and time.monotonic() - begun < budget_s:
+                verdict = None
+                if file.suffix == ".py" and (functions := function_changes(file.read_text(), number, file)):
+                    verdict = verdict_in_fork(stream, functions, chosen_tests(group, file, line))
+                known[key] = verdict or verdict_of(group, file, line, text, folder)
+                kept.write_text(json.dumps(known))
+                print(f"{group}: {place} {change}: {known[key]}", flush=True)
+            if known.get(key, "no program") != "no program":
+                chosen.append({"source": place, "change": change, "verdict": known[key]})
     survivors = []
     for one in chosen:
         if one.pop("verdict") == "survived":
-            reason = EQUIVALENT.get((one["source"], one["change"]))
+            reason = reason_of(one["source"], one["change"])
             survivors.append(one | ({"reason": reason} if reason else {}))
     equivalent = sum("reason" in one for one in survivors)
     log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", GROUPS[group][0]]
     commit = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
     killed = len(chosen) - len(survivors)
     numbers = {
-        "asked": count,
+        "asked": len(drawn),
         "mutants": len(chosen),
         "killed": killed,
         "equivalent": equivalent,
@@ -253,12 +375,13 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="begin no mutant of a group after this time"
     )
+    parser.add_argument("--again", action="store_true", help="judge survivors without a reason again")
     parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.groups) - set(GROUPS)):
         parser.error(f"{shlex.quote(unknown[0])} must be one of {', '.join(GROUPS)}")
     for group in arguments.groups or GROUPS:
-        row = run(group, arguments.count, arguments.seed, arguments.seconds)
+        row = run(group, arguments.count, arguments.seed, arguments.seconds, arguments.again)
         print(f"{group}: {row['killed']} of {row['mutants']} mutants killed, {arguments.count} asked for")
         if arguments.record:
             older = json.loads(RECORD.read_text()) if RECORD.exists() else []

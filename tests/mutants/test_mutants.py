@@ -72,6 +72,21 @@ def test_mutants_of_software() -> None:
     assert of_c == [(4, "< -> <=", c.replace("x < 3", "x <= 3")), (4, "3 -> 4", c.replace("x < 3", "x < 4"))]
 
 
+def test_functions_that_a_mutant_changes() -> None:
+    """A function gets new code in a process that has it; what runs at import does not."""
+    text = "A = 1\n\n\nclass B:\n    c = 2\n\n    def f(self, x: int | None = 3):\n        return x < 4\n"
+    code = f"""from software import *
+text = {text!r}
+mutants = python_mutants(text)
+print({{one[1]: bool(function_changes(text, number, Path('b.py'))) for number, one in enumerate(mutants)}})
+print(lines_of_types(text))
+"""
+    changes, types = map(ast.literal_eval, run(code).stdout.splitlines())
+    assert {change for change, alone in changes.items() if alone} == {"Lt -> LtE", "4 -> 5"}
+    assert changes.keys() == {"1 -> 2", "2 -> 3", "3 -> 4", "4 -> 5", "Lt -> LtE", "BitOr -> BitAnd"}
+    assert types == {7}
+
+
 def test_coverage_of_a_file() -> None:
     points = [("v_line/m", 4), ("v_branch/m", 0), ("v_toggle/m", 7), ("v_toggle/m", 0), ("v_toggle/m", 1)]
     text = "\n".join(f"C '\x01f\x02m.v\x01page\x02{page}\x01o\x02x' {count}" for page, count in points)

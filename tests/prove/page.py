@@ -25,7 +25,7 @@ examined, with `+` if it had changed since.
 | `make coverage` | lines and toggles of the Verilog that a bench reaches | `COVERAGE_ARGS=--record` |
 | `make software-mutants` | changes the host library; its tests must notice | `SOFTWARE_ARGS=--record` |
 | `make soak-frames` | frames through the NIC | `FRAMES_ARGS="--json docs/assurance-frames.json"` |
-| `make fuzz` | spoilt input to the C codec under sanitizers, and to all readers | |
+| `make fuzz` | spoilt input to the C kernels under sanitizers, and to all readers | |
 | `python tests/prove/page.py` | writes this page | |
 
 ## Components
@@ -65,12 +65,12 @@ Yices decides it through yosys-smtbmc. Harnesses and command are in `tests/prove
 _SOFTWARE = """\
 ## Mutants of the host library
 
-Operators, numbers and statements of the C codec, `sw/collectives` and `sw/transport`, each changed one at a
-time, at random; then the group's own tests run, without the slow ones. A mutant is killed if a test fails or
-all take four times as long, and 30 s more. *Asked* is the size of the sample that was drawn: where fewer ran,
-the rest had no time. On a loaded machine a test may fail for want of time, so a killed mutant of `transport`
-is less sure than one of the codec. A survivor without a reason was not examined: it changes nothing that can
-be seen (speed, cleaning up), is killed by a test of another group or a slow one, or is a missing test.
+Operators, numbers and statements of the C codec (its `.c` files), `sw/collectives` and `sw/transport`, each
+changed one at a time, at random; then those of the group's own tests run that reach the line, without the
+slow ones and those that start other processes. A mutant is killed if a test fails or takes 40 s. *Asked* is
+the size of the sample that was drawn: where fewer ran, the rest had no time. On a loaded machine a test may
+fail for want of time, so a killed mutant of `transport` is less sure than one of the codec. A survivor
+without a reason is a missing test, or only a slow test or one of other processes sees it.
 
 | group | asked | ran | killed | equivalent | score | seed | commit |
 |---|---|---|---|---|---|---|---|
@@ -112,7 +112,8 @@ _NOT_PROVED = """\
   changes is taken to get the old or the new value.
 - Engines and the NIC as a whole. Monitors hold the rules of AXI4-Stream at their ports (`tvalid` and payload
   stay until accepted, `tkeep` without gaps, whole before `tlast`): in each replay and soak of the verilated
-  NIC, in the engines' benches, and at every output of a shell's bench.
+  NIC, in the engines' benches, and at every output of a shell's bench. Of the latter, a test breaks each rule
+  and sees it reported.
 - `AlignmentUnit` after a reset of fewer cycles than `CompressionUnit` has stages, with data of a vector that
   the reset has cut off; `EventCounters` in a reset.
 - A unit of several lanes as a whole: the proofs are about its lanes, its joins, and what each reads.

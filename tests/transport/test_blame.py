@@ -2,8 +2,10 @@
 """Whom an error names: the rank whose fault it is, not one that suffers from it as well."""
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from outcomes import Group
@@ -75,6 +77,34 @@ def test_who_waits_for_whom() -> None:
     assert silent_of({1}, {1: [2], 2: [3, 4], 4: [1]}) == [3]
     assert silent_of({1, 5}, {1: [2]}) == [2, 5]
     assert silent_of({1}, {1: [2], 2: [1]}) == [1]
+
+
+def test_a_rank_that_has_waited_shortly_is_not_silent(threads: Group) -> None:
+    over = threading.Event()
+
+    def run(t: Any) -> list[int] | None:
+        if t.rank:
+            assert over.wait(20)
+            return None
+        try:
+            begun = time.monotonic()
+            with pytest.raises(TransportTimeout):
+                t.irecv_into(1, bytearray(1)).wait(0.01)
+            assert time.monotonic() - begun >= 0.01
+            return t._group.silent([0])
+        finally:
+            over.set()
+
+    assert threads(2, run)[0] == [1]
+
+
+def test_who_is_silent_is_asked_anew(tcp: Group) -> None:
+    def run(t: TcpTransport) -> Any:
+        found = t.silent([2]) if t.rank == 1 else None
+        t.barrier()
+        return found
+
+    assert tcp(3, run)[1] == [2]
 
 
 def test_the_reason_of_another_rank_is_printed_escaped(tcp: Group) -> None:

@@ -25,6 +25,12 @@ def golden_size(x: np.ndarray, k: int, mode: str) -> int:
     return len(planes.compress(x, 2.0**-k) if mode == "planes" else golden.compress(x, 2.0**-k, mode))
 
 
+def test_each_exponent_has_one_sign() -> None:
+    sent = pattern()
+    assert np.array_equal(np.signbit(sent), np.arange(sent.size) % 2 == 1)
+    assert sorted(set(np.frexp(np.abs(sent))[1])) == list(range(-17, 1))
+
+
 def test_unchanged_means_no_nic() -> None:
     assert recognise(pattern()) is None
 

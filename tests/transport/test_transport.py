@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What every transport promises, on loopback and on TCP over real sockets."""
 
+import threading
 import time
 from typing import Any
 
@@ -32,6 +33,18 @@ def test_messages_keep_their_boundaries_and_order(group: Group, size: int) -> No
 
     for rank, got in enumerate(group(size, exchange)):
         assert got == [payload(n, (rank - 1) % size * 100 + i) for i, n in enumerate(lengths)]
+
+
+def test_an_empty_message_whose_header_came_with_another(group: Group) -> None:
+    def run(t: Transport) -> list[int]:
+        if t.rank:
+            t.wait_all([t.isend(0, b"x"), t.isend(0, b"")])
+        t.barrier()
+        got = [] if t.rank else [t.recv_into(1, bytearray(1)) for _ in range(2)]
+        t.barrier()
+        return got
+
+    assert group(2, run, timeout=5.0)[0] == [1, 0]
 
 
 def test_receives_posted_ahead_are_filled_in_order(group: Group) -> None:
@@ -226,6 +239,24 @@ def test_closing_twice_and_using_what_is_closed(group: Group) -> None:
             t.send(1 - t.rank, b"x")
         with pytest.raises(TransportError, match="closed"):
             t.exchange(1)
+
+    assert group(2, run) == [None, None]
+
+
+def test_waiting_with_what_is_closed(group: Group) -> None:
+    over = threading.Event()
+
+    def run(t: Transport) -> None:
+        if t.rank == 1:
+            assert over.wait(20)
+            return
+        request = t.irecv_into(1, bytearray(1))
+        t.close()
+        try:
+            with pytest.raises(TransportError, match="closed"):
+                request.wait()
+        finally:
+            over.set()
 
     assert group(2, run) == [None, None]
 

@@ -10,6 +10,7 @@ import pytest
 from outcomes import Group
 
 from inceptionn import Codec
+from inceptionn.codec.scaling import Scaling
 from inceptionn.collectives import MEAN, CompressedCommunicator, ErrorFeedback, allreduce_comp
 from inceptionn.collectives.values.lost_energy import LostEnergy, loss_of
 from inceptionn.transport import Transport
@@ -102,6 +103,14 @@ def test_a_sample_alone_does_not_warn() -> None:
     with pytest.warns(RuntimeWarning, match=r"^v: all of the energy"):
         look("v", Codec(), np.full(10, 2.0**-12, np.float32))
     look("v", Codec(), np.full(10, 2.0**-12, np.float32))
+
+
+def test_a_scale_that_has_fallen_much_needs_a_new_sample() -> None:
+    """An outlier lowers it; the loss may then be another."""
+    look, x = LostEnergy(), np.ones(100, np.float32)
+    assert look("w", Codec(), x, Scaling([20])) is not None
+    for exponent, sampled in ((20, False), (14, False), (13, True), (20, False)):
+        assert (look("w", Codec(), x, Scaling([exponent])) is not None) == sampled
 
 
 def said_by(threads: Group, x: np.ndarray, **settings: Any) -> list[str]:

@@ -121,66 +121,24 @@ def test_codec() -> None:
             AdtCodec().decompress(wrong, 2)
 
 
-FUZZ = """
-#include <stdio.h>
-#include <stdlib.h>
-#include "adt.h"
-int main(void)
-{
-    const adt_kernel *kernels[] = {&adt_scalar,
-#if HAVE_X86
-        &adt_avx2, &adt_avx512,
-#endif
-    };
-    srand(1);
-    for (size_t n = 0; n < 400; n++)
-        for (unsigned keep = 1; keep < 4; keep++) {
-            uint8_t *words = malloc(4 * n), *expected = malloc(keep * n), *back = malloc(4 * n);
-            for (size_t i = 0; i < 4 * n; i++)
-                words[i] = (uint8_t)rand();
-            for (size_t i = 0; i < n; i++)
-                memcpy(expected + keep * i, words + 4 * i + 4 - keep, keep);
-            for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
-                if (!kernels[k]->supported())
-                    continue;
-                uint8_t *packed = malloc(keep * n);
-                kernels[k]->pack(words, n, keep, packed);
-                kernels[k]->unpack(packed, n, keep, back);
-                for (size_t i = 0; i < 4 * n; i++)
-                    if (back[i] != (i % 4 >= 4 - keep ? words[i] : 0))
-                        return printf("%s unpack %zu\\n", kernels[k]->name, n);
-                if (memcmp(packed, expected, keep * n))
-                    return printf("%s pack %zu\\n", kernels[k]->name, n);
-                free(packed);
-            }
-            free(words), free(expected), free(back);
-        }
-    return printf("done\\n") < 0;
-}
-"""
-
-
-def test_no_access_outside(tmp_path: Path) -> None:
-    """All kernels on buffers that fit exactly, under the address and undefined-behaviour sanitizers."""
+@pytest.mark.parametrize(("sanitizer", "rounds"), [("address,undefined", 1000), ("thread", 100)])
+def test_no_access_outside_and_no_race(sanitizer: str, rounds: int, tmp_path: Path) -> None:
+    """All kernels and threads on buffers that fit exactly, under sanitizers, against copied bytes."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         if os.environ.get("CI"):
             pytest.fail("no C compiler")
         pytest.skip("no C compiler")
-    (tmp_path / "fuzz.c").write_text(FUZZ)
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    command = [
-        compiler,
-        *flags,
-        "-fno-sanitize-recover=all",
-        f"-I{ROOT / 'sw' / 'native'}",
-        "-o",
-        str(tmp_path / "fuzz"),
-    ]
-    command += [str(tmp_path / "fuzz.c"), str(ROOT / "sw" / "native" / "adt_kernels.c")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    native = ROOT / "sw" / "native"
+    sources = [Path(__file__).with_name("native_adt_fuzz.c"), native / "adt_kernels.c", native / "threads.c"]
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-fsanitize={sanitizer}"]
+    command = [compiler, *flags, "-fno-sanitize-recover=all", f"-I{native}", "-o", tmp_path / "fuzz"]
+    done = subprocess.run([*command, *sources, "-lpthread"], capture_output=True, text=True, check=False)
     if "cannot find" in done.stderr and not os.environ.get("CI"):
         pytest.skip("the compiler has no sanitizers")
     assert done.returncode == 0, done.stderr
-    done = subprocess.run([tmp_path / "fuzz"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr
+    done = subprocess.run([tmp_path / "fuzz", "1", str(rounds)], capture_output=True, text=True, check=False)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not run on this kernel")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.removesuffix(" rounds in threads\n")) > 0

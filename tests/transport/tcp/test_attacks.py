@@ -3,17 +3,19 @@
 
 import hashlib
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from outcomes import outcomes
 
-from inceptionn.transport import TcpTransport, TransportError, connect
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
 from inceptionn.transport.tcp import formation, mesh
 from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
@@ -182,6 +184,60 @@ def test_a_rank_that_a_flood_has_replaced_connects_again(monkeypatch: pytest.Mon
         assert pair(listener, f"127.0.0.1:{listener.getsockname()[1]}") == GOOD
 
 
+@pytest.mark.parametrize(("timeout", "error"), [(0.3, OSError), (30, PeerLost)])
+def test_a_rank_connects_again_until_its_time_is_over_or_another_is_lost(
+    timeout: float, error: type[Exception]
+) -> None:
+    pumps = []
+
+    def pump() -> None:
+        pumps.append(1)
+        if len(pumps) == 15:
+            raise PeerLost("rank 2 is lost")
+
+    rank: Any = SimpleNamespace(rank=1, _control=SimpleNamespace(pump=pump))
+    with listen(("127.0.0.1", 0)) as listener:
+
+        def close() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=close, daemon=True).start()
+        terms = mesh.Terms(0, None, timeout, b"", "session")
+        with pytest.raises((EOFError, error)) as raised:
+            mesh._dial(rank, 0, listener.getsockname(), terms)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert isinstance(raised.value, PeerLost) == (error is PeerLost)
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (1, "rank 1 did not say where its connection for floats comes from"),
+        (2, "rank 1 is lost: Transport endpoint is not connected"),
+    ],
+)
+def test_a_rank_that_vanishes_before_its_connection_for_floats(length: int, text: str) -> None:
+    vanished = socket.socket()
+    rank: Any = SimpleNamespace(
+        rank=0, size=2, recv_into=lambda peer, buffer: length, sockets=lambda: {1: vanished}
+    )
+    with vanished, pytest.raises(TransportError) as raised:
+        mesh._accept_floats(rank, vanished, {}, mesh.Terms(0, None, 5, b"", "session"))
+    assert str(raised.value) == text
+
+
+def test_a_connection_for_floats_that_fails_leaves_no_descriptor(port: int) -> None:
+    with listen(("127.0.0.1", 0)) as own:
+        rank: Any = SimpleNamespace(sockets=lambda: {0: own}, send=lambda peer, data: None)
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(ConnectionRefusedError) as raised:
+            mesh._dial_floats(rank, 0, ("127.0.0.1", port), mesh.Terms(0x28, None, 5, b"", "session"))
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert raised.value.__traceback__ is not None  # which holds the socket
+
+
 def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None:
     with listen(("127.0.0.1", 0)) as listener:
         port, stop = listener.getsockname()[1], threading.Event()
@@ -231,6 +287,30 @@ def test_a_member_that_never_reads_costs_rank_0_no_memory() -> None:
                 break
         assert found == [True]
         reader.join(10)
+
+
+def test_what_is_on_its_way_is_sent_before_a_rank_leaves() -> None:
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
+        line = Line(listener.accept()[0], 0.0)
+        control = Control(0, 2, {1: line})
+        line.send({"value": "x" * 8_000_000})
+        assert line.pending
+        found: list[bool] = []
+        reader = threading.Thread(target=lambda: found.append(_until(theirs, b'{"bye":0}\n')))
+        reader.start()
+        control.close()
+        reader.join(10)
+        assert found == [True]
+
+
+def test_a_control_connection_that_ends_is_a_lost_rank() -> None:
+    with listen(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname(), 10)
+        control = Control(0, 3, {1: Line(listener.accept()[0], 10)})
+        theirs.close()
+        with pytest.raises(PeerLost, match="^rank 1 is lost: its control connection ended$"):
+            control.pump(10)
+        control.close()
 
 
 def _until(sock: socket.socket, last: bytes) -> bool:

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A group's secret: ranks with it join, others are refused, and recorded messages are of no use."""
 
+import hashlib
 import hmac
 import json
 import os
 import socket
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inceptionn import Codec
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
+from inceptionn.transport.tcp import joining
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.joining import await_welcome
@@ -209,6 +213,28 @@ def test_what_has_not_proved_itself_costs_no_memory(proved: bool) -> None:
         ours.close()
         thread.join(10)
         assert sent < 1 << 27
+
+
+@pytest.mark.parametrize(
+    ("seen", "said", "found"),
+    [
+        ("fe80::1%eth0", "fe80::1", "fe80::1%eth0"),
+        ("fe80::1", "fe80::1%eth5", "fe80::1"),
+        ("fe80::9%eth0", "fe80::1", "fe80::1"),
+    ],
+)
+def test_the_address_of_rank_0_has_the_scope_of_this_host(seen: str, said: str, found: str) -> None:
+    """Where rank 0 listens at all addresses; that of a relay is not taken."""
+    own, challenge, session = hello(1, 2), nonce(), nonce()
+    ranks = json.dumps({"ranks": [hello(0, 2) | {"host": "::"}, own]}).encode()
+    digest = hashlib.sha256(ranks).hexdigest()
+    welcome = {"welcome": digest, "session": session, "host": said}
+    welcome["proof"] = proof(b"right", "welcome", own, challenge, session, said, digest)
+    sock = SimpleNamespace(getpeername=lambda: (seen, 1))
+    lines = deque(map(bytearray, (json.dumps(welcome).encode(), ranks)))
+    line: Any = SimpleNamespace(lines=lines, sock=sock, trust=lambda limit=0: None)
+    hellos, _ = joining._welcomed(line, own, challenge, time.monotonic() + 5, b"right")
+    assert hellos[0]["host"] == found
 
 
 def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from inceptionn.transport.tcp import acceptor as acceptor_module
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
-from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.line import HELLO_BYTES, Line, digest, ranks, text, whole
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
 
@@ -31,6 +31,20 @@ HELLO = {
     "rank": 1, "size": 2, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40, "host": "127.0.0.1",
     "ports": [1], "nonce": "0" * 64, "secret": False,
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (whole, [0, 1, (1 << 63) - 1], [-1, 1 << 63, True, 1.0, "1", None]),
+        (text, ["", "a" * 4096], ["a" * 4097, b"a", 5, ["a"]]),
+        (digest, ["0" * 64, "aF" * 32], ["0" * 63, "0" * 65, "x" * 64, ["0"] * 64, None]),
+        (ranks, [[], [0, 5], [0] * (1 << 16)], [[0] * ((1 << 16) + 1), [-1], [True], (0,), {"0": 0}, 5]),
+    ],
+)
+def test_checks_of_fields(check: Callable[[Any], bool], good: list[Any], bad: list[Any]) -> None:
+    assert all(check(value) for value in good)
+    assert not any(check(value) for value in bad)
 
 
 def group(
@@ -212,6 +226,49 @@ def test_candidates_that_claim_to_be_ranks_leave_room_to_be_heard(
         assert [what for _, what in said] == [{"rank": 1}]
 
 
+def test_a_candidate_that_says_too_much_is_closed(port: int) -> None:
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port)) as stranger:
+        with Acceptor(listener) as acceptor:
+            stranger.sendall(b" " * (HELLO_BYTES + 1))
+            stranger.settimeout(0.01)
+            end, left = time.monotonic() + 10, b"?"
+            while left and time.monotonic() < end:
+                acceptor.receive(time.monotonic() + 0.01)
+                with suppress(TimeoutError):
+                    left = stranger.recv(1)
+        assert not left
+
+
+def test_candidates_are_no_more_than_may_be(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor_module, "MAX_CANDIDATES", 4)
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", port)))
+        acceptor = stack.enter_context(Acceptor(listener))
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        for _ in range(8):
+            acceptor.receive(time.monotonic() + 0.01)
+        assert len(acceptor._candidates) == 4
+
+
+def test_where_none_can_be_accepted_the_oldest_candidate_goes(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(listener: socket.socket) -> None:
+        raise TransportError("no more files")
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", port)))
+        acceptor = stack.enter_context(Acceptor(listener))
+        stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        while not acceptor._candidates:
+            acceptor.receive(time.monotonic() + 0.01)
+        monkeypatch.setattr(acceptor_module, "accepted", full)
+        with pytest.raises(TransportError, match="no more files"):
+            acceptor._accept_waiting()
+        assert not acceptor._candidates
+
+
 def test_no_descriptor_for_a_rank_is_a_clear_error(port: int) -> None:
     program = """
 import os, resource, sys
@@ -285,10 +342,11 @@ def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, tex
         assert f"rank 1 sent something that is not a control object: {text}" in str(error)
 
 
-def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]]) -> None:
+@pytest.mark.parametrize("noise", [b'{"value": 1}\n', b'{"round": 0, "rank": 3, "value": 1}\n'])
+def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]], noise: bytes) -> None:
     def run(t: TcpTransport) -> None:
         if t.rank == 0:
-            t._control._lines[1].sock.sendall(b'{"value": 1}\n')
+            t._control._lines[1].sock.sendall(noise)
         for _ in range(2):  # the first may end before rank 1 has read that
             t.exchange(None)
 

@@ -2,6 +2,7 @@
 """How groups over TCP form, and how they refuse to."""
 
 import ctypes
+import os
 import socket
 import struct
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 from outcomes import Group, outcomes
 
@@ -16,6 +18,7 @@ from inceptionn import Codec
 from inceptionn.system.address import parse_address
 from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
+from inceptionn.transport.probe import pattern
 from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
@@ -106,6 +109,26 @@ def test_port_in_use(port: int) -> None:
             TransportError, match=rf"cannot listen at 127.0.0.1:{port}: Address already in use"
         ):
             connect(0, 2, f"127.0.0.1:{port}", timeout=1)
+
+
+def test_a_port_whose_last_connection_has_just_ended(port: int) -> None:
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port)) as theirs:
+        listener.accept()[0].close()
+        assert theirs.recv(1) == b""
+    listen(("127.0.0.1", port)).close()
+
+
+def test_no_descriptor_is_left(tcp: Group) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    assert tcp(3, lambda t: t.exchange(t.rank), nic=Codec()) == [[0, 1, 2]] * 3
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_the_longest_name_of_a_job() -> None:
+    with connect(0, 1, job="j" * 512) as t:
+        assert t.exchange(1) == [1]
+    with pytest.raises(ValueError, match="job must have at most 512 characters, not 513"):
+        connect(0, 1, job="j" * 513)
 
 
 def test_nobody_at_the_rendezvous(port: int) -> None:
@@ -211,6 +234,49 @@ def test_a_malformed_answer_about_nics_names_its_rank(
         assert "rank 1 sent a malformed answer to the search for NICs: " in str(result)
 
 
+def test_the_pattern_is_swapped_whole(tcp: Group) -> None:
+    def run(t: TcpTransport) -> bool:
+        received, requests = formation._swap(t, pattern())
+        t.barrier()
+        return all(r.test() for r in requests) and np.array_equal(received, [pattern()] * 2)
+
+    assert tcp(3, run, nic=Codec()) == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"), [((10, 10), Codec(2**-10)), ((10, 8), None), ((10, None), None), ((None, None), None)]
+)
+def test_nics_have_one_codec(
+    tcp: Group, monkeypatch: pytest.MonkeyPatch, seen: tuple[int | None, ...], found: Codec | None
+) -> None:
+    def swapped(t: TcpTransport, sent: Any) -> Any:
+        k = seen[t.rank]
+        return [sent if k is None else Codec(2.0**-k).lossy(sent)], []
+
+    monkeypatch.setattr(formation, "_swap", swapped)
+    assert tcp(2, lambda t: t.nic_codec, nic=None) == [found] * 2
+
+
+@pytest.mark.parametrize(
+    ("codec", "changed", "found"),
+    [
+        (Codec(codec="planes"), {0, 1}, True),
+        (Codec(codec="planes"), {1}, False),
+        (Codec(codec="planes"), set(), False),
+        (Codec(), {0, 1}, False),
+    ],
+)
+def test_bf16_lanes_need_planes_and_all_nics(
+    tcp: Group, monkeypatch: pytest.MonkeyPatch, codec: Codec, changed: set[int], found: bool
+) -> None:
+    def swapped(t: TcpTransport, sent: Any) -> Any:
+        return [codec.lossy(sent, dtype="bfloat16") if t.rank in changed else sent], []
+
+    monkeypatch.setattr(formation, "_codec_of_nics", lambda t: codec)
+    monkeypatch.setattr(formation, "_swap", swapped)
+    assert tcp(2, lambda t: t.nic_bf16, nic=None) == [found] * 2
+
+
 def test_nics_that_must_be_there(tcp: Group) -> None:
     for result in tcp(2, lambda t: None, nic=True):
         assert isinstance(result, TransportError)
@@ -265,17 +331,47 @@ def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch)
         assert intruder.recv(1) == b""
 
 
+def joined(port: int, rank: int, size: int) -> Line:
+    """The line of a rank that has proved that it belongs to the group."""
+    line = Line(socket.create_connection(("127.0.0.1", port)), 5)
+    hello = {"rank": rank, "size": size, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
+    hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
+    line.send(hello)
+    challenge = line.receive()[0]["challenge"]
+    line.send({"proof": proof(b"", "rank", hello, challenge)})
+    line.receive()
+    return line
+
+
+def test_a_rank_that_the_group_has_not(port: int) -> None:
+    listener = listen(("127.0.0.1", port), 2)
+    where = f"127.0.0.1:{port}"
+    error, line = outcomes([
+        lambda: connect(0, 2, where, nic=False, timeout=5, listener=listener),
+        lambda: joined(port, 2, 2),
+    ])  # fmt: skip
+    line.sock.close()
+    assert isinstance(error, TransportError)
+    assert str(error) == "rank 2 is not one of 1..1"
+
+
+def test_data_that_has_come_is_settled(tcp: Group) -> None:
+    def run(t: TcpTransport) -> bool:
+        if t.rank == 1:
+            t.send(0, b"four", tagged=True)
+        t.barrier()
+        if t.rank == 0:
+            request = t.irecv_into(1, bytearray(4), tagged=True)
+            t._settle([request], 0.9)
+            return request.done
+        return True
+
+    assert tcp(2, run, nic=Codec()) == [True, True]
+
+
 def test_a_rank_lost_while_the_group_forms(port: int) -> None:
     def leaves() -> Any:
-        sock = socket.create_connection(("127.0.0.1", port))
-        line = Line(sock, 5)
-        hello = {"rank": 1, "size": 3, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
-        hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
-        line.send(hello)
-        challenge = line.receive()[0]["challenge"]
-        line.send({"proof": proof(b"", "rank", hello, challenge)})
-        line.receive()
-        sock.close()
+        joined(port, 1, 3).sock.close()
 
     listener = listen(("127.0.0.1", port), 3)
     results = outcomes([

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why mutants of the host library change nothing that can be seen: by place below ``sw``, and change."""
+
+from __future__ import annotations
+
+_TIME = "differs only if the clock shows the very time of the limit"
+_MARKED = "the marked listener sets the segment size of both ends, and line 78 marks this one"
+_DROPPED = "the line has been dropped, so what follows finds none"
+_LENGTH = "NumPy takes any negative length for the one that is left"
+
+REASONS: dict[str, dict[str, str]] = {
+    "collectives/values/bfloat16.py:75": {"1 -> 2": _LENGTH},
+    "collectives/values/buffers.py:214": {"1 -> 2": _LENGTH},
+    "collectives/values/lost_energy.py:24": {"64 -> 65": "the size of a sample"},
+    "collectives/values/lost_energy.py:61": {
+        "Lt -> LtE": "if nothing is kept the share is 1, which is warned of"
+    },
+    "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
+    "native/paper/avx512.c:72": {
+        "+ -> -": "the loop never runs, and the scalar tail does all, with the same bits"
+    },
+    "native/paper/format.c:17": {"4 -> 5": "an element of an array that is not used"},
+    "transport/loopback.py:39": {
+        "362 -> 363": "where threads' data is cut; each packet may be compressed or raw",
+    },
+    "transport/tcp/control.py:147": {
+        "without `continue`": "no line is complete, so what follows finds nothing to do",
+    },
+    "transport/tcp/control.py:151": {
+        "without `continue`": _DROPPED,
+    },
+    "transport/tcp/control.py:263": {
+        "without `self._writing.discard(peer)`": _DROPPED,
+    },
+    "transport/tcp/control.py:264": {
+        "without `self._epoll.unregister(line.sock.fileno())`": "the kernel does it when the socket closes",
+    },
+    "transport/tcp/control.py:33": {"30000 -> 30001": "a millisecond of a kernel's time limit"},
+    "transport/tcp/joining.py:134": {
+        "1 -> 2": "a limit of memory, with room for one hello more",
+    },
+    "transport/tcp/line.py:114": {
+        "False -> True": "the library always says which; tests alone use the default, for short lines",
+    },
+    "transport/tcp/mesh.py:180": {
+        "without `tag(sock, terms.tos, peer=address)`": _MARKED,
+    },
+    "transport/tcp/mesh.py:213": {"0 -> 1": "who connects has a higher rank than who accepts, so 1 or more"},
+    "transport/tcp/mesh.py:222": {
+        "GtE -> Gt": _TIME,
+    },
+    "transport/tcp/transport.py:182": {
+        "And -> Or": "rank 0 hears of each wait at once: more messages, the same answers",
+        "GtE -> Gt": _TIME,
+    },
+    "transport/tcp/transport.py:235": {
+        "BitAnd -> BitOr": "a connection that can only be written is read, too, in vain",
+    },
+    "transport/tcp/transport.py:253": {
+        "without `self._poll.unregister(fd)`": "a connection at rest ends a wait, which begins anew",
+    },
+    "transport/tcp/transport.py:294": {
+        "without `self._busy.clear()`": "a closed transport uses it no more",
+    },
+    "transport/tcp/transport.py:296": {
+        "GtE -> Gt": "descriptor 0 is standard input",
+    },
+}
