@@ -160,7 +160,7 @@ class TransmitAssembler(wiring.Component):
             # the next one counts.
             there.eq(~following.block | Mux(now.uses, blocks.follows, blocks.valid)),
             takes.eq(orders.valid & there),
-            orders.ready.eq(load & there),
+            orders.ready.eq(advance & (over & there)),
             walk.step.eq(advance),
             walk.load.eq(over),
             in_shim.eq(walk.in_header & walk.in_payload),
@@ -195,7 +195,7 @@ class TransmitAssembler(wiring.Component):
             go=go,
             load=load,
             reads_raw=go & walk.in_header,
-            takes=load & takes,
+            takes=advance & (over & takes),
             following=following,
             last=over,
             block_ending=blocks.shape.ending,

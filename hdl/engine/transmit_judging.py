@@ -22,6 +22,7 @@ class JudgedFrame(data.Struct):
     """A record with its verdict, and the part of the wire form's checksum that needs no block."""
 
     verdict: 5  # of the first check that fails, or COMPRESSED; undefined for a piece
+    other_phase: 1  # the last check fails in place of COMPRESSED: the verdict is PHASE
     candidate: 1  # a block was made of the payload
     record: FrameRecord
     static_sum: 20
@@ -122,7 +123,8 @@ class TransmitJudging(wiring.Component):
             self.records.ready.eq(final),
             self.header_sums.ready.eq(final & ~record.partial),
             self.judged.valid.eq(final),
-            self.judged.payload.verdict.eq(Mux(other_phase, Verdict.PHASE, p.fixed)),
+            self.judged.payload.verdict.eq(p.fixed),
+            self.judged.payload.other_phase.eq(other_phase),
             self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
             self.judged.payload.record.eq(record),
             self.judged.payload.static_sum.eq(self._static_sum(m)),

@@ -98,7 +98,7 @@ class TransmitSettling(wiring.Component):
         # the pseudo header and, with UDP, also in the header.
         record = p.head.record
         less = (~p.saved)[:16]
-        p.let(end=~record.partial)
+        p.let(end=~record.partial, verdict=Mux(p.head.other_phase, Verdict.PHASE, p.head.verdict))
         p.stage(
             wire=p.summed + (less + Mux(record.tcp, 0, less)),
             total_length=(record.total_length - p.saved)[:16],
@@ -108,11 +108,11 @@ class TransmitSettling(wiring.Component):
         # Stage 3: whether the wire form's sum folds to 0xFFFF, found without an adder; the verdict that does
         # not depend on it. After this fold no other multiple of 65535 is possible.
         head, checksum = p.head, p.checksum
-        compressible = head.verdict == Verdict.COMPRESSED
+        compressible = p.verdict == Verdict.COMPRESSED
         p.stage(
             ambiguous=p.wire[:16] == 0xFFFF - p.wire[16:],
             compressible=p.end & compressible & p.fits,
-            verdict=Mux(compressible & ~p.fits, Verdict.EXPANDED, head.verdict),
+            verdict=Mux(compressible & ~p.fits, Verdict.EXPANDED, p.verdict),
             ip_checksum=canonical16(p.ip_checksum),
             # RFC 768: UDP sends a computed 0 as 0xFFFF.
             checksum=Mux(head.record.tcp, canonical16(checksum), Mux(checksum == 0, 0xFFFF, checksum)),
