@@ -60,7 +60,7 @@ test: $(VENV)/.stamp-dev ## Run all tests except the slow ones
 
 test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
 	@$(WARM_UP)
-	python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	python -m pytest -n $(JOBS) --dist worksteal --durations 20 $(PYTEST_ARGS)
 
 soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)
