@@ -4,7 +4,9 @@
 A ``module`` is one of Yosys's JSON netlist after ``synth_ecp5``. It is changed in place.
 """
 
+import json
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 LEAST_BUFFERED = 4000
@@ -129,3 +131,15 @@ def buffer_resets(module: dict[str, Any]) -> int:
             "connections": {"CLKI": [reset], "CE": ["1"], "CLKO": [bit]},
         }
     return len(large)
+
+
+def reopen(file: Path) -> None:
+    """Let nextpnr go on with a netlist that it packed and placed itself, and wrote.
+
+    It would give each port a pin once more, and prefer the settings of the run that wrote it.
+    """
+    design = json.loads(file.read_text())
+    for module in design["modules"].values():
+        module["ports"] = {}
+        module["settings"] = {}
+    file.write_text(json.dumps(design))

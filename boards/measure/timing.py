@@ -59,9 +59,7 @@ TARGETS_MHZ = {
 """The project's own targets; they set the colour in the table and the exit status of ``--check``."""
 
 
-def resolve(
-    name: str, shape: EngineShape = USUAL, engines: int = 1
-) -> tuple[str, Callable[[], Any]]:
+def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[str, Callable[[], Any]]:
     """Return short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
@@ -103,6 +101,7 @@ def measure(
     shape: EngineShape = USUAL,
     engines: int = 1,
     placer: str | None = None,
+    placements: int | None = None,
     with_route: bool = True,
     with_area: bool = True,
     note: Callable[[str], None] = lambda text: None,
@@ -118,7 +117,7 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of the same component do the work only once
-        return _measure_in(folder, short, factory, seeds, placer, with_route, with_area, note)
+        return _measure_in(folder, short, factory, seeds, placer, placements, with_route, with_area, note)
 
 
 def _measure_in(
@@ -127,6 +126,7 @@ def _measure_in(
     factory: Callable[[], Any],
     seeds: list[int],
     placer: str | None,
+    placements: int | None,
     with_route: bool,
     with_area: bool,
     note: Callable[[str], None],
@@ -135,8 +135,9 @@ def _measure_in(
     kept = folder / "result.json"
     result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
     result["name"] = short
-    # Routes of the default placer are kept by their seed alone.
-    kept_as = {seed: f"{placer} {seed}" if placer else f"{seed}" for seed in seeds}
+    # Routes with the defaults are kept by their seed alone.
+    chosen = [placer or "", f"{placements} placements" if placements else ""]
+    kept_as = {seed: " ".join(filter(None, [*chosen, str(seed)])) for seed in seeds}
     wanted = [seed for seed in seeds if kept_as[seed] not in result["routes"]] if with_route else []
     if with_area and result["area"] is None:
         note(f"{short}: map to series 7")
@@ -148,7 +149,7 @@ def _measure_in(
         listed = ", ".join(map(str, wanted))
         note(f"{short}: place and route, seed {listed} (log: {folder / f'route-{wanted[0]}.log'})")
         with ThreadPoolExecutor(usable_processors()) as pool:
-            routes = {pool.submit(route, netlist, seed, placer): seed for seed in wanted}
+            routes = {pool.submit(route, netlist, seed, placer, placements): seed for seed in wanted}
             try:
                 for done in as_completed(routes):
                     result["routes"][kept_as[routes[done]]] = asdict(done.result())
@@ -261,8 +262,21 @@ def timing(
     placer: Annotated[
         str | None,
         one_of(
-            PLACERS, "nextpnr's: {}. Default: by the netlist's size.",
-            "--placer", metavar="PLACER", show_default=False,
+            PLACERS,
+            "nextpnr's: {}. Default: by the netlist's size.",
+            "--placer",
+            metavar="PLACER",
+            show_default=False,
+        ),
+    ] = None,
+    placements: Annotated[
+        int | None,
+        whole(
+            1,
+            100,
+            "Placements for each seed, of which the best is routed. Default: 3 of a large netlist.",
+            "--placements",
+            show_default=False,
         ),
     ] = None,
     json_file: JsonFile = None,
@@ -300,7 +314,7 @@ def timing(
                     errors.print(text)
 
             result = measure(
-                name, seeds, cache_dir, shape=shape, engines=engines, placer=placer,
+                name, seeds, cache_dir, shape=shape, engines=engines, placer=placer, placements=placements,
                 with_route=with_route, with_area=with_area, note=note,
             )  # fmt: skip
             results.append(result)

@@ -221,6 +221,19 @@ def test_one_component(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (other,) = json.loads(report.read_text())["components"]
     assert other["area"] == result["area"]
     assert other["routes"][0]["path"] != found["path"]
+
+    # Of two placements, the one with the better estimate is routed, in its places.
+    assert cli.main([*command, "--placements", "2"]) == 0
+    (best,) = json.loads(report.read_text())["components"]
+    (folder,) = (tmp_path / "cache").glob("*/")
+    logs = [(folder / f"place-{place}.log").read_text() for place in (1, 1001)]
+    first_rate, second_rate = (float(log.rpartition("MHz (")[0].split()[-1]) for log in logs)
+    (log,) = folder.glob("route-1.log")
+    assert first_rate != second_rate
+    assert "Running simulated annealing" not in log.read_text()
+    assert not list(folder.glob("placed-*"))
+    same = best["routes"][0]["path"] == found["path"]
+    assert same == (first_rate > second_rate)
     capsys.readouterr()
     assert cli.main(command) == 0
     assert capsys.readouterr().out == first
