@@ -65,7 +65,7 @@ class ElasticRegister(wiring.Component):
 
         if self.in_ram:
             words = self._fields(self.i.payload, True)
-            m.submodules.ring = ring = LutRing(len(words), 4)
+            m.submodules.ring = ring = LutRing(len(words), 4, spare=True)
             m.d.comb += [
                 ring.write.eq(self.i.valid & ~full),
                 ring.write_data.eq(words),

@@ -20,11 +20,15 @@ class LutRing(wiring.Component):
     ----------
     width, depth : :class:`int`
         Of the memory, as of :class:`LutRam`.
+    spare : :class:`bool`
+        The place after the last word is always free. Then it is written in every cycle, and no path ends in
+        the many write enables of a wide memory.
     """
 
-    def __init__(self, width: int, depth: int):
+    def __init__(self, width: int, depth: int, *, spare: bool = False):
         self.width = width
         self.depth = depth
+        self.spare = spare
         super().__init__(
             {
                 "write": In(1),  #: Store ``write_data``.
@@ -46,7 +50,7 @@ class LutRing(wiring.Component):
             write = Signal(range(self.depth), init=number % self.depth, name=f"write_{number}")
             read = Signal(range(self.depth), init=number % self.depth, name=f"read_{number}")
             m.d.comb += [
-                ram.write.eq(self.write),
+                ram.write.eq(1 if self.spare else self.write),
                 ram.write_address.eq(write),
                 ram.write_data.eq(self.write_data[start:end]),
                 ram.read_address.eq(read),
