@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The steps of every collective call: agree, scale, move data, scale back, store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

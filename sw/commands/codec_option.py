@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The options ``--codec``, ``--mode``, ``--bound`` and ``--half``: the same words in every command."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -5,8 +5,6 @@ Rich reads square brackets as markup by default and drops what it takes for a ta
 ``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

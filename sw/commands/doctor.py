@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn doctor``: what this host can do; each line is the result of a trial."""
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command that installs an extra, as messages name it for this installation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

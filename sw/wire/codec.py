@@ -4,8 +4,6 @@
 One module for each codec makes one record: :mod:`.paper` and :mod:`.planes`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All codecs by name, and their variants."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The planes codec (wire format version 2, sections 9, 10): a code of four bits for each group of lanes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 

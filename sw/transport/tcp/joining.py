@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The other ranks' side of the rendezvous; `rendezvous` is rank 0's, and describes the messages."""
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import time

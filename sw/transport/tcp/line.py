@@ -5,8 +5,6 @@ Processes outside the group may reach its ports, and a peer may be broken. Malfo
 ``ValueError``.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A connection between every two ranks of a TCP group. The higher rank connects to the lower one."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

@@ -4,8 +4,6 @@
 It is called as ``-m inceptionn.evaluate.bench.torch.rank PLAN`` with torchrun's variables.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parallax (Kim et al. 2019), Table 4: throughput of hybrid training against all-reduce alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .....netns import Network
