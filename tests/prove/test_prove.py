@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command that proves: a quick harness, its refusals, and the page it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stimuli for the engines' benches: hand-written cases, every header shape, cuts, limits, random traffic."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Flows for the benches of the flow table and of the directory."""
 
-from __future__ import annotations
-
 import random
 
 from inceptionn.sim.golden import Flow
