@@ -4,8 +4,6 @@
 ``python -m inceptionn.hdl.control.register_files FILE.md|FILE.json ...`` writes them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable
