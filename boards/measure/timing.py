@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn timing``: routed clock, critical path and area of components, as a table and as JSON."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections.abc import Callable
