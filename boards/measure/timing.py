@@ -57,9 +57,7 @@ TARGETS_MHZ = {
 """The project's own targets; they set the colour in the table and the exit status of ``--check``."""
 
 
-def resolve(
-    name: str, shape: EngineShape = USUAL, engines: int = 1
-) -> tuple[str, Callable[[], Any]]:
+def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[str, Callable[[], Any]]:
     """Return short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
