@@ -104,7 +104,7 @@ def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Ter
         try:
             sock.connect(address)
             try:
-                _identify(Line(sock, terms.timeout, stranger=True), transport.rank, peer, terms, deadline)
+                _identify(Line(sock, terms.timeout), transport.rank, peer, terms, deadline)
             except (EOFError, ConnectionError):  # a flood of strangers may have replaced this connection
                 if time.monotonic() + _PAUSE > deadline:
                     raise
