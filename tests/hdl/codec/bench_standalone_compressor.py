@@ -177,8 +177,8 @@ class TB(TestBench):
         return self.produced[first][0] - self.accepted[-1][0]
 
 
-def kinds(count: int, params: Parameters = DEFAULT) -> Packet:
-    return Packet(some_lanes(count, params, random), params)
+def kinds(count: int) -> Packet:
+    return Packet(some_lanes(count, DEFAULT, random))
 
 
 @TB.test()
