@@ -12,12 +12,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    Table,
-)
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Table
 from inceptionn.commands.report import Figure, Report
 from inceptionn.netns import require
 from inceptionn.system.options import one_of, whole
