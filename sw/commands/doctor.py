@@ -29,6 +29,7 @@ from .speed import speed
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"
 _SPEED_LANES = 1 << 22
+_SEEN_WITHIN = 2.0
 
 
 class Finding(NamedTuple):
@@ -97,7 +98,7 @@ def mark() -> Finding:
     return Finding("ToS mark", "yes", "; ".join(kept))
 
 
-def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
+def seen_leaving(peer: str) -> Finding:
     """Check that a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
     name = "mark seen leaving"
     try:
@@ -111,7 +112,7 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
             sender.sendto(token, (peer, 9))
         except OSError as error:
             return Finding(name, "failed", f"nothing can be sent to {peer}: {error.strerror}")
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + _SEEN_WITHIN
         while (left := deadline - time.monotonic()) > 0 and select.select([capture], [], [], left)[0]:
             packet, (interface, _, kind, _, _) = capture.recvfrom(2048)
             if kind == socket.PACKET_OUTGOING and token in packet:
@@ -119,7 +120,7 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
                 return Finding(
                     name, "yes" if marked else "failed", f"ToS {packet[1]:#04x} to {peer} on {interface}"
                 )
-    return Finding(name, "failed", f"nothing left for {peer} in {timeout:g} s (does the address answer?)")
+    return Finding(name, "failed", f"nothing left for {peer} in {_SEEN_WITHIN:g} s (does it answer?)")
 
 
 def nic() -> Finding:
