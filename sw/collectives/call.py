@@ -57,8 +57,10 @@ class Collective:
 
 @dataclass(frozen=True)
 class Call:
-    """A call on which all ranks have agreed. ``scalings`` holds that of each rank's lanes, none where the
-    codec scales. ``exact``: own values are on the codec's lattice, or come there as they are sent.
+    """A call on which all ranks have agreed.
+
+    ``scalings`` holds that of each rank's lanes, none where the codec scales. ``exact``: own values are on
+    the codec's lattice, or come there as they are sent.
     """
 
     settings: Settings

@@ -29,7 +29,7 @@ from .speed import speed
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"
 _SPEED_LANES = 1 << 22
-_SEEN_WITHIN = 2.0
+_PATIENCE = 2.0
 
 
 class Finding(NamedTuple):
@@ -112,7 +112,7 @@ def seen_leaving(peer: str) -> Finding:
             sender.sendto(token, (peer, 9))
         except OSError as error:
             return Finding(name, "failed", f"nothing can be sent to {peer}: {error.strerror}")
-        deadline = time.monotonic() + _SEEN_WITHIN
+        deadline = time.monotonic() + _PATIENCE
         while (left := deadline - time.monotonic()) > 0 and select.select([capture], [], [], left)[0]:
             packet, (interface, _, kind, _, _) = capture.recvfrom(2048)
             if kind == socket.PACKET_OUTGOING and token in packet:
@@ -120,7 +120,7 @@ def seen_leaving(peer: str) -> Finding:
                 return Finding(
                     name, "yes" if marked else "failed", f"ToS {packet[1]:#04x} to {peer} on {interface}"
                 )
-    return Finding(name, "failed", f"nothing left for {peer} in {_SEEN_WITHIN:g} s (does it answer?)")
+    return Finding(name, "failed", f"nothing left for {peer} in {_PATIENCE:g} s (does the address answer?)")
 
 
 def nic() -> Finding:
