@@ -195,9 +195,7 @@ def threads() -> Group:
 
 @pytest.fixture
 def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
-    """``lying(t, instead_of, answer)``: from here on, a rank's exchanges send ``answer`` where
-    ``instead_of(value)``.
-    """
+    """``lying(t, instead_of, answer)``: a rank's exchanges send ``answer`` where ``instead_of(value)``."""
 
     def lie(t: Transport, instead_of: Callable[[Any], bool], answer: Any) -> None:
         real = t.exchange
