@@ -34,10 +34,6 @@ def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch
     return bf16_compress_hook(state, bucket)
 
 
-# DDP looks at the annotations themselves.
-bf16_hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
-
-
 OPTIMIZERS: dict[str, Callable[[Any, Task], torch.optim.Optimizer]] = {
     "sgd": lambda parameters, task: torch.optim.SGD(parameters, lr=task.rate, momentum=0.9),
     "adam": lambda parameters, task: torch.optim.Adam(parameters, lr=0.002),
