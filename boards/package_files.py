@@ -134,6 +134,21 @@ def _sizes(options: Options) -> dict[str, Any]:
     return sizes
 
 
+def _context(board: Board, options: Options, target: Target) -> dict[str, Any]:
+    """Return the values for the templates that follow from the choices alone."""
+    vendor = sorted(name for name, content in target.sources.items() if "MMCME2_BASE" in content)
+    sources = sorted({f"{ENGINE}.v", f"{target.module}.v", *target.sources})
+    return {
+        "board": board, "target": target, "name": f"inceptionn_{board.name.replace('-', '_')}",
+        "version": distribution_version("inceptionn"), "part": target.part or ANY_PART,
+        "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
+        "lint_sources": [source for source in sources if source not in vendor],
+        "interfaces": () if target.top else target.interfaces,
+        "arguments": arguments(board, options, target), **register_context(options.codec, options.half),
+        **target.context,
+    }  # fmt: skip
+
+
 def package(
     board: Board, options: Options, step: Callable[[str], None] = lambda name: None
 ) -> dict[str, str]:
@@ -175,21 +190,8 @@ def package(
     files["sources.json"] = _dump(dict(sorted(origins.items())))
 
     crossings = any(CROSSING_ATTRIBUTE in content for content in files.values())
-    vendor = sorted(name for name, content in target.sources.items() if "MMCME2_BASE" in content)
-    sources = sorted({f"{ENGINE}.v", f"{target.module}.v", *target.sources})
-    name = f"inceptionn_{board.name.replace('-', '_')}"
-    version = distribution_version("inceptionn")
-    core = f"{name}.core"
-    ooc = f"{target.module}_ooc.xdc"
-    context: dict[str, Any] = {
-        "board": board, "target": target, "name": name, "version": version, "part": target.part or ANY_PART,
-        "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
-        "lint_sources": [source for source in sources if source not in vendor],
-        "crossings": crossings, "standalone": standalone,
-        "interfaces": () if target.top else target.interfaces,
-        "arguments": arguments(board, options, target), **register_context(options.codec, options.half),
-        **target.context,
-    }  # fmt: skip
+    context = _context(board, options, target) | {"crossings": crossings, "standalone": standalone}
+    core, ooc = f"{context['name']}.core", f"{target.module}_ooc.xdc"
     put(ooc, lambda: render("ooc.xdc.j2", context))
     put("project.tcl", lambda: render("project.tcl.j2", context))
     put("package_ip.tcl", lambda: render("package_ip.tcl.j2", context))

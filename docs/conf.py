@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sphinx's settings: `make docs` builds the pages of this folder into build/docs, warnings as errors."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import pkgutil

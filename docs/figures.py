@@ -16,8 +16,6 @@ A cell is a number, text, null (empty), a list (a value, then what follows in br
 record. ROW and COLUMN may be shortened to a beginning that no other has. ``> 0`` selects an item of a list.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -8,8 +8,6 @@ Workers train a perceptron on handwritten digits. Weights are pulled from a para
 training, --whole sends fp32. With --codec gradients are sent through it.
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

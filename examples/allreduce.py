@@ -8,8 +8,6 @@ compressed, and the results compared. Without --tcp all messages go through MPI.
 ranks: the data go over TCP, and if every host has a NIC with the engines, over marked connections.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

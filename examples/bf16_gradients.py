@@ -11,8 +11,6 @@ values are its gradients of every 15th step, one after the other and from the be
 ``--values``: those that `bench allreduce` gives to a host for 25 MB. Needs torch and scikit-learn.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

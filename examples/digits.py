@@ -7,8 +7,6 @@ Every rank holds the whole model, takes its own half of each batch, and applies 
 ranks' gradients, so all copies stay equal as long as every rank sees the same gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

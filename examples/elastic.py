@@ -12,8 +12,6 @@ and schedule) and residuals. After a restart the ranks agree on the newest step 
 the end are those of a run without a loss, bit for bit.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

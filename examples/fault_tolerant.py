@@ -8,8 +8,6 @@ It starts torchft's lighthouse and one process for each replica on this machine.
 ``torchft_lighthouse`` once and this program with ``--replica N --lighthouse URL`` at each host.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -9,8 +9,6 @@ compressed all-reduces alternate; with --limit a compressed phase ends early whe
 With --codec the compressed slices, and what is not compressed, go through it. --raw is the baseline.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two network namespaces joined by a veth pair, and a frame recorder: Linux, root, iproute2 only."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import multiprocessing

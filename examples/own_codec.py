@@ -7,8 +7,6 @@ inceptionn bench codec --with examples.own_codec:Half
 inceptionn reproduce fig14 --with examples.own_codec:Half
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

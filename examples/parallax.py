@@ -9,8 +9,6 @@ measure which share of the embedding a worker uses (alpha) and how many partitio
 continues.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 

@@ -9,8 +9,6 @@ gradients are pushed through it. Without --tcp all messages go through MPI. With
 servers save their state every 50 steps; --restore continues from there.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 

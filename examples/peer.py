@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How the gradients of `record_capture.py` travel between its two hosts: the connections of one phase."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

@@ -22,8 +22,6 @@ A manifest, ``.json``, accompanies the pcap (nanosecond timestamps, Ethernet): s
 connection, every gradient's iteration and digest.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

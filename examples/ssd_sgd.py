@@ -8,8 +8,6 @@ Workers train a perceptron on handwritten digits; every rank is both worker and 
 SSGD and k = 1..5 are trained in turn, and their accuracies printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import NamedTuple

@@ -10,8 +10,6 @@ It finds the other ranks by what has started it (`inceptionn.transport.from_envi
 unchanged on virtual hosts and on real ones. Alone it trains as a group of one.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 

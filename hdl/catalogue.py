@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every component of the NIC with the sizes that are checked: one table for tests, commands, reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module

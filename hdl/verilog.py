@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From an Amaranth component to a Verilog-2001 module with flat, standard port names."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import re

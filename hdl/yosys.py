@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Finds Yosys: the user's own choice, or the wheel's in the interpreter's environment."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from typing import Any

@@ -15,6 +15,7 @@ from inceptionn.wire import (
     DEFAULT_BF16_TOS,
     DEFAULT_CODEC,
     DEFAULT_K,
+    HALF_CODECS,
     LANE_BYTES,
     CodecParameters,
     CodecSpec,
@@ -78,8 +79,10 @@ class NicCodec:
 
 NIC_CODECS: dict[str, NicCodec] = {name: NicCodec(spec) for name, spec in CODECS.items()}
 """By name, with fp32 lanes alone."""
-NIC_VARIANTS: dict[str, NicCodec] = {**NIC_CODECS, "planes-half": NicCodec(CODECS["planes"], half=True)}
-"""By the words that name codec and lanes of a NIC; ``planes-half`` has bf16 lanes, too."""
+NIC_VARIANTS: dict[str, NicCodec] = NIC_CODECS | {
+    f"{name}-half": NicCodec(CODECS[name], half=True) for name in HALF_CODECS
+}
+"""By the words that name codec and lanes of a NIC; ``-half`` has bf16 lanes, too."""
 
 
 def codec_of(settings: CodecParameters) -> NicCodec:

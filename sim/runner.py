@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
@@ -220,12 +220,18 @@ def run_bench(
     if coverage is not None:
         shutil.copyfile(folder / "coverage.dat", coverage)
     tests = _outcomes(results)
-    failed = [test for test in tests if test.error]
-    if not tests or failed:
-        where = f"{bench.name} on {module} ({simulator}, seed {seed})"
-        what = f"{len(failed)} of {len(tests)} tests failed" if tests else "no test ran to its end"
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else ["(no log)"]
-        messages = [f"  {test.name}: {test.error}" for test in failed]
-        raise BenchFailure(f"{where}: {what}; log: {log}", "\n".join([*messages, *lines[-_LOG_TAIL:]]))
+    _check_passed(tests, log, f"{bench.name} on {module} ({simulator}, seed {seed})")
     shutil.rmtree(folder)
     return tests
+
+
+def _check_passed(tests: Sequence[BenchTest], log: Path, where: str) -> None:
+    """Raise `BenchFailure`, with the end of the log, if a test failed or none ran."""
+    __tracebackhide__ = True
+    failed = [test for test in tests if test.error]
+    if tests and not failed:
+        return
+    what = f"{len(failed)} of {len(tests)} tests failed" if tests else "no test ran to its end"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else ["(no log)"]
+    messages = [f"  {test.name}: {test.error}" for test in failed]
+    raise BenchFailure(f"{where}: {what}; log: {log}", "\n".join([*messages, *lines[-_LOG_TAIL:]]))

@@ -75,6 +75,15 @@ def component(name: str) -> Entry:
     return CATALOGUE[name]
 
 
+def modules_table() -> Table:
+    """Tabulate the components that have a bench, with its tests."""
+    table = Table("", "module", "what it is", "tests", left=3, wrap=1)
+    for name, bench in benches().items():
+        table.add_row(name, summary(CATALOGUE[name]), "\n".join(tests_of(bench)))
+        table.add_section()
+    return table
+
+
 def simulate(
     module: Annotated[
         str | None, typer.Argument(help="Module to simulate, such as tag_plane.", show_default=False)
@@ -98,11 +107,7 @@ def simulate(
     """Run one module's cocotb bench on its Verilog and write a waveform."""
     console = Console()
     if listing:
-        table = Table("", "module", "what it is", "tests", left=3, wrap=1)
-        for name, bench in benches().items():
-            table.add_row(name, summary(CATALOGUE[name]), "\n".join(tests_of(bench)))
-            table.add_section()
-        console.print(table)
+        console.print(modules_table())
         return
     if module is None:
         raise typer.BadParameter("name a module; --list prints them", param_hint="MODULE")

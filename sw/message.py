@@ -33,8 +33,6 @@ Version 1 lacks bytes 40 to 47 and sections; it is written for float32 values wi
 store the payload uncompressed, as :func:`pack` does if the stream would be longer than the values.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from missing import missing
 from outcomes import Group, outcomes
 
 from inceptionn.system.programs import find_program
@@ -68,9 +69,7 @@ def mpi_job() -> Callable[..., subprocess.CompletedProcess[str]]:
     """
     program = find_program("mpirun")
     if program is None or find_spec("mpi4py") is None:
-        if os.environ.get("CI"):
-            pytest.fail("mpirun and mpi4py are needed: pip install 'inceptionn[mpi]'")
-        pytest.skip("no MPI here: pip install 'inceptionn[mpi]'")
+        missing("mpirun and mpi4py are needed: pip install 'inceptionn[mpi]'")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 
     def run(ranks: int, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -195,9 +194,7 @@ def threads() -> Group:
 
 @pytest.fixture
 def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
-    """``lying(t, instead_of, answer)``: from here on, a rank's exchanges send ``answer`` where
-    ``instead_of(value)``.
-    """
+    """``lying(t, instead_of, answer)``: a rank's exchanges send ``answer`` where ``instead_of(value)``."""
 
     def lie(t: Transport, instead_of: Callable[[Any], bool], answer: Any) -> None:
         real = t.exchange

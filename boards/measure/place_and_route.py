@@ -6,8 +6,6 @@ class, an LFE5U-85F of speed grade 8, and serves to compare designs. The area is
 series 7 primitives, without placement.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

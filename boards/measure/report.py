@@ -11,14 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from inceptionn.commands.codec_option import EngineCodec, HalfOption, check_half
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_progress,
-)
+from inceptionn.commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_progress, noted
 from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
@@ -189,18 +182,12 @@ def report(
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
     output = Report(None, json_file, csv_file, plot, [history] if record else [])
-    errors = Console(stderr=True)
     before = report_history.last(history, board) if compare else None
     cache_dir.mkdir(parents=True, exist_ok=True)
     found: dict[str, Figures] = {}
-    with new_progress(errors) as progress:
+    with new_progress(Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(names))
-
-        def note(text: str) -> None:
-            progress.update(task, description=text)
-            if not errors.is_terminal:
-                errors.print(text)
-
+        note = noted(progress, task)
         for name in names:
             found[name] = figures(name, cache_dir, shape, with_route=route, note=note)
             progress.advance(task)

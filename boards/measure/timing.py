@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn timing``: routed clock, critical path and area of components, as a table and as JSON."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections.abc import Callable
@@ -14,17 +12,10 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.progress import TaskID
 from rich.text import Text
 
 from inceptionn.commands.codec_option import EngineCodec
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    Table,
-    new_progress,
-)
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress, noted
 from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
@@ -299,23 +290,17 @@ def timing(
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
     series 7. Takes minutes per component; results are cached until the circuit changes.
     """
-    report, errors = Report(None, json_file, csv_file), Console(stderr=True)
+    report = Report(None, json_file, csv_file)
     seeds = list(dict.fromkeys(seed or [1]))
     names, shape = _checked(components or [], lanes, codec, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
     results = []
-    with new_progress(errors, bar=False) as progress:
+    with new_progress(Console(stderr=True), bar=False) as progress:
         for name in names:
             task = progress.add_task(name)
-
-            def note(text: str, task: TaskID = task) -> None:
-                progress.update(task, description=text)
-                if not errors.is_terminal:
-                    errors.print(text)
-
             result = measure(
                 name, seeds, cache_dir, shape=shape, engines=engines, placer=placer, placements=placements,
-                with_route=with_route, with_area=with_area, note=note,
+                with_route=with_route, with_area=with_area, note=noted(progress, task),
             )  # fmt: skip
             results.append(result)
             progress.remove_task(task)

@@ -177,8 +177,7 @@ class AXI4LiteCrossing(wiring.Component):
     def _access(
         self, m: Module, kind: str, request: tuple[str, ...], response: str, orphaned: Signal
     ) -> None:
-        """Cross one kind of access. The slave's side keeps a request until it is answered, through any reset.
-        """
+        """Cross one kind of access. The slave's side keeps a request until its answer, through any reset."""
         master, slave = self.s_axil, self.m_axil
         names = [name for prefix in request for name in CHANNELS[prefix]]
         there, back = (

@@ -7,8 +7,6 @@ codec's name. What else depends on it is in the codec's record
 components are imported on first use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -5,7 +5,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Any, get_args
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -134,7 +134,6 @@ class FrameCounters(wiring.Component):
         # leaves zero or the event of that cycle), adds it to the sum and writes the sum back. A read uses the
         # memory's port for one cycle, in which the sweep pauses.
         m = Module()
-        amounts = self._amounts(m)
 
         # The register bank may be far away, so its requests are registered here first. A reset clears, too,
         # in the cycle after it. So neither events nor what is pending need a reset of their own.
@@ -165,25 +164,12 @@ class FrameCounters(wiring.Component):
         with m.If(clear):
             m.d.sync += unclear.eq(self.slots)
 
-        taken = []
-        for number, amount in amounts.items():
-            name = self.names[number].name.lower()
-            # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
-            events = exact_log2(self.slots) + 1
-            bits = len(amount) + events - (len(amount) == 1)
-            pending = Signal(bits, name=f"pending_{name}", reset_less=True)
-            with m.If(clear):
-                m.d.sync += pending.eq(0)
-            with m.Else():
-                m.d.sync += pending.eq(Mux(visited[number], 0, pending) + amount)
-            taken.append(Mux(visited[number], pending, 0))
-
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
         p = Pipeline(m, control={"add"})
         m.submodules.sums = sums = LutRam(COUNTER_WIDTH, self.slots)
         p.stage(
             slot=Mux(sweep, slot, asked.slot),
-            amount=reduce(or_, taken),
+            amount=self._pending(m, visited, clear),
             add=sweep,
             zero=sweep & unclear.any(),
         )
@@ -202,6 +188,22 @@ class FrameCounters(wiring.Component):
         # strobe come that reaches the memory in the next cycle.
         m.d.sync += self.read.busy.eq(clear | unclear.any())
         return m
+
+    def _pending(self, m: Module, visited: Signal, clear: Signal) -> Value:
+        """Collect each slot's events until its visit; return the amount of the one that is visited."""
+        # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
+        events = exact_log2(self.slots) + 1
+        taken = []
+        for number, amount in self._amounts(m).items():
+            name = self.names[number].name.lower()
+            bits = len(amount) + events - (len(amount) == 1)
+            pending = Signal(bits, name=f"pending_{name}", reset_less=True)
+            with m.If(clear):
+                m.d.sync += pending.eq(0)
+            with m.Else():
+                m.d.sync += pending.eq(Mux(visited[number], 0, pending) + amount)
+            taken.append(Mux(visited[number], pending, 0))
+        return reduce(or_, taken)
 
     def _amounts(self, m: Module) -> dict[int, Signal]:
         """Return, by slot number, the amount for its counter in this cycle, from flip-flops."""

@@ -4,8 +4,6 @@
 All are made from :func:`~inceptionn.hdl.control.registers.registers_of`. Nothing here needs Amaranth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 

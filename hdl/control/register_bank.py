@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -24,6 +24,7 @@ from .registers import (
     COUNTER_BYTES,
     COUNTER_SLOTS,
     DIRECTIONS,
+    Direction,
     counter_slots,
     registers_of,
     slot_count,
@@ -171,6 +172,16 @@ class RegisterBank(wiring.Component):
             m.d.sync += enable.eq(field("CONTROL", name))
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
 
+    def _has_counter(self, direction: Direction, page: Value, codes: Value, slot: Value) -> Value:
+        """Return whether a direction has a counter in a slot of a page, or of the upper slots."""
+        numbers = counter_slots(direction, self.codec.name, self.has_half)
+        slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
+        base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
+        found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
+        if len(slots) > COUNTER_SLOTS:
+            found = found | (codes & slots[COUNTER_SLOTS:].bit_select(slot, 1))
+        return found
+
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
         """Hold the address until the response is made, so that no decoding stage needs an enable."""
         bus = self.s_axil
@@ -192,17 +203,11 @@ class RegisterBank(wiring.Component):
             m.d.sync += select.eq(address == self.registers[name].offset >> 2)
         slot = address[1 : 1 + exact_log2(COUNTER_SLOTS)]
         page = address[1 + len(slot) :]
-        reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
         codes = Signal()  # with more than 32 slots: of the upper ones
         m.d.comb += codes.eq(page == CODE_BASE // (COUNTER_SLOTS * COUNTER_BYTES))
+        reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
         for direction, select in reading.items():
-            numbers = counter_slots(direction, self.codec.name, self.has_half)
-            slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
-            base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
-            found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
-            if len(slots) > COUNTER_SLOTS:
-                found = found | (codes & slots[COUNTER_SLOTS:].bit_select(slot, 1))
-            m.d.sync += select.eq(found)
+            m.d.sync += select.eq(self._has_counter(direction, page, codes, slot))
         high_word = Signal()
         m.d.sync += high_word.eq(address[0])
         is_counter = Cat(reading.values()).any()

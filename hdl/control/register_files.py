@@ -4,13 +4,13 @@
 ``python -m inceptionn.hdl.control.register_files FILE.md|FILE.json ...`` writes them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from inceptionn.wire import HALF_CODECS
 
 from ..codec.codecs import CODECS, PAPER
 from .register_map import DATA_WIDTH, Register
@@ -97,20 +97,21 @@ def map_markdown() -> str:
     for codec in CODECS:
         if codec != PAPER:
             lines += _differences(codec)
-    new = _new(registers_of(HALF, half=True), registers_of(HALF))
-    lines += ["", "## With bf16 lanes", "", *_HALF_HEAD, *_tables(new)]
+    for codec in HALF_CODECS:
+        new = _new(registers_of(codec, half=True), registers_of(codec))
+        lines += ["", "## With bf16 lanes", "", *_half_head(codec), *_tables(new)]
     return "\n".join(lines) + "\n"
 
 
-HALF = "planes"
-"""The codec that has bf16 lanes."""
-_HALF_HEAD = [
-    f"`VERSION.BF16` tells them. With `--half`, a NIC with the {HALF} codec has the registers above, except:",
-    "",
-    "- A driver that writes 0 to the new byte of `TOS` has a NIC with fp32 lanes alone.",
-    "- These differ or are new:",
-    "",
-]
+def _half_head(codec: str) -> list[str]:
+    return [
+        f"`VERSION.BF16` tells them. With `--half`, a NIC with the {codec} codec has the registers above, "
+        "except:",
+        "",
+        "- A driver that writes 0 to the new byte of `TOS` has a NIC with fp32 lanes alone.",
+        "- These differ or are new:",
+        "",
+    ]
 
 
 def _new(registers: Iterable[Register], known: Iterable[Register]) -> list[Register]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Elements of a register table: fields, registers, and the map that checks them. Needs no Amaranth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal

@@ -5,8 +5,6 @@ The register bank (:class:`~inceptionn.hdl.control.register_bank.RegisterBank`),
 JSON and Markdown maps and the test benches all use :func:`registers_of`. Nothing here needs Amaranth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache

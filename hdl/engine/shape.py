@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import data
 
-from inceptionn.wire import GROUP_LANES, PlanesParameters
+from inceptionn.wire import GROUP_LANES, HALF_CODECS
 
 from ..codec.codecs import CODECS, PAPER, LaneCodec, codec_of
 from ..control.counters import frame_report
@@ -24,14 +24,14 @@ class EngineShape(Beat):
     def of(cls, lanes: int = GROUP_LANES, codec: str = PAPER, half: bool = False) -> EngineShape:
         """Make a shape of 8 or 16 lanes and the named codec; ``ValueError`` for any other.
 
-        ``half``: with bf16 lanes, too, which the codec planes alone has.
+        ``half``: with bf16 lanes, too, which not every codec has.
         """
         return cls(lanes, half, codec_of(codec))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.half and self.codec.spec.type is not PlanesParameters:
-            raise ValueError(f"bf16 lanes need the codec planes, not {self.codec.name!r}")
+        if self.half and self.codec.name not in HALF_CODECS:
+            raise ValueError(f"bf16 lanes need the codec {' or '.join(HALF_CODECS)}, not {self.codec.name!r}")
 
     @property
     def report(self) -> data.StructLayout:

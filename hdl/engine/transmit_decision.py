@@ -68,9 +68,7 @@ class TransmitDecision(wiring.Component):
         many = self.shape.codec.spec.counts_lanes or self.shape.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
         m.submodules.sums = sums = PushQueue(BlockSums, places, slack, elastic=True)
-        m.submodules.counts = counts = PushQueue(
-            settling.counts.payload.shape(), places, slack, elastic=True
-        )
+        m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack, elastic=True)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "b"}
         m.submodules.orders = orders = PushQueue(frame_order(self.shape), 16, 6, elastic=True, in_ram=late)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The inline device's registers: the NIC's, and a page of its two ports. Needs no Amaranth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -12,12 +12,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    Table,
-)
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Table
 from inceptionn.commands.report import Figure, Report
 from inceptionn.netns import require
 from inceptionn.system.options import one_of, whole
@@ -170,9 +165,7 @@ def bench(
         codec = codec or (None if verilog else DEFAULT_CODEC)
         path = verilog_for([nic], [codec or DEFAULT_CODEC], verilog, step.say)
         for each in mtu or [1500, 9000]:
-            with Cluster(
-                4, nic, verilog=path, codecs=codec, mtu=each, step=step.say
-            ) as cluster:
+            with Cluster(4, nic, verilog=path, codecs=codec, mtu=each, step=step.say) as cluster:
                 step.say(f"one way, MTU {each}")
                 flows.append(measure(cluster, "one way, 2 hosts", size, {0: 1}))
                 step.say(f"four hosts, MTU {each}")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Internet checksum arithmetic (RFC 1071, RFC 1624): one's complement, that is modulo 65535."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -13,8 +13,6 @@ what the other side will see   :func:`lossy`, :func:`histogram`
 =============================  ==========================================================
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The transmit engine's flow-phase table (wire-format.md section 7)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from inceptionn import wire

@@ -4,8 +4,6 @@
 All else about frames (:mod:`inceptionn.sim.golden.frame`) is the same for both.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 

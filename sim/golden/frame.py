@@ -5,8 +5,6 @@ A frame is the bytes from the destination MAC address to the last data byte, wit
 sequence. The order of the tests is the verdict order of section 5, step by step.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -8,8 +8,6 @@ sum of some ranks' values has the same bits in every order and grouping.
 Lanes are passed as their 32 bits (``uint32``). Plain NumPy over whole arrays, apart from the host library.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ Frames are bytes without the frame check sequence; addresses are 32-bit integers
 here and then changes the field that it tests.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

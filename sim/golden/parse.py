@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Steps 4 to 16 of the verdict order (wire-format.md section 5): both engines' checks of the headers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -16,8 +16,6 @@ what the other side will see   :func:`lossy`, :func:`histogram`
 =============================  ===============================================================
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The conformance vectors of the planes codec: lanes and blocks of fp32 and bf16; see :mod:`.vectors`."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@
 Built from the integers of :class:`random.Random` alone, which are the same in every version.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

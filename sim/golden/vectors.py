@@ -5,8 +5,6 @@
 bytes come out on every machine, and a test compares them with those in the repository.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterable

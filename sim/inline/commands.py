@@ -16,7 +16,7 @@ from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS, NIC_VARIANTS
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
-from .scenarios import LEAST_GAIN, SCALES, Gain, configured, differences, gain
+from .scenarios import LEAST_GAIN, SCALES, Gain, differences, gain
 
 
 class InlineError(RuntimeError):
@@ -90,7 +90,7 @@ def _measured(
         begin = time.process_time()
         bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
         pair.run(sent, progress=advance)
-        if wrong := differences(sent, pair, configured(name)) + pair.counter_mismatches():
+        if wrong := differences(sent, pair, NIC_VARIANTS[name].config()) + pair.counter_mismatches():
             raise InlineError(f"{name}: {len(wrong)} differences, the first: {wrong[0]}")
         wire = sum(len(frame.data) for frame in pair.sides[0].wire)
         for scale in SCALES if gradients else ():

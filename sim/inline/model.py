@@ -46,9 +46,7 @@ class NoAnswer(RuntimeError):
 
 
 class Arrived(NamedTuple):
-    """A frame that left a port: its bytes without FCS, whether preamble and FCS were right, and times in
-    ps.
-    """
+    """A frame that left a port: bytes without FCS, whether preamble and FCS were right, and times in ps."""
 
     data: bytes
     good: bool

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..golden import EngineConfig, FlowTable, packets, receive, transmit
-from ..nic_codec import NIC_VARIANTS
 from .model import Arrived, InlineModel
 from .pair import Pair
 
@@ -17,11 +16,6 @@ SCALES = (3e-3, 3e-4)
 """Scales of the Laplace distributions from which gradients are drawn."""
 LEAST_GAIN = 3.0
 """Target for the gain at both scales, with host and network at 1000 and 100 Mbit/s."""
-
-
-def configured(codec: str, k: int = 10) -> EngineConfig:
-    """Return the golden model's settings for a bound of 2^-k; ``codec`` is one of `NIC_VARIANTS`."""
-    return NIC_VARIANTS[codec].config(k)
 
 
 def differences(frames: Sequence[bytes], pair: Pair, config: EngineConfig, sender: int = 0) -> list[str]:
@@ -52,9 +46,9 @@ def _compared(place: str, arrived: Sequence[Arrived], expected: Sequence[bytes])
     return found
 
 
-def gradients(count: int, scale: float, *, tagged: bool = True, seed: int = 1) -> list[bytes]:
+def gradients(count: int, scale: float, *, tagged: bool = True) -> list[bytes]:
     """Make TCP segments of one connection that carry fp32 values of a Laplace distribution."""
-    values = np.random.default_rng(seed).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
+    values = np.random.default_rng(1).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
     return [
         packets.tcp(
             values[at : at + PAYLOAD], sequence=at, tcp_options=b"\x01\x01\x08\x0a" + bytes(8),

@@ -150,11 +150,10 @@ def _rate(nic: VerilatedNic, frames: Sequence[int], first_beats: Sequence[int]) 
 
 
 def segments(
-    values: Values, mtu: int, count: int, *,
-    options: bytes = b"", tos: int = DEFAULT_TOS, seed: int = 1,
-) -> list[bytes]:  # fmt: skip
+    values: Values, mtu: int, count: int, *, options: bytes = b"", tos: int = DEFAULT_TOS
+) -> list[bytes]:
     """Make full-size TCP segments of one flow, back to back in its sequence space."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     size = (mtu - 40 - len(options)) & ~3
     return [
         packets.tcp(

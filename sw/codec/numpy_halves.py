@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bf16 and fp16 values from and to the bits of fp32, in NumPy; see :mod:`.numpy_kernel`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

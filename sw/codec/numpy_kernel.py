@@ -8,8 +8,6 @@ arguments. Values are float32, float16, or uint16, which are bf16. ``codec`` is 
 block by block, so that memory stays small and in the cache.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from operator import index
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks of the planes codec whose values are all on its lattice; see :mod:`.numpy_kernel`."""
 
-from __future__ import annotations
-
 from ..wire import Parameters
 from . import numpy_planes
 from .numpy_planes import data_bytes, decode, plane_bytes

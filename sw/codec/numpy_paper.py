@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks of the paper's codec in NumPy (wire-format.md sections 1 and 2); see :mod:`.numpy_kernel`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

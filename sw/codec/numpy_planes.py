@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks of the planes codec in NumPy (wire-format.md section 9); see :mod:`.numpy_kernel`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Types and errors that the NumPy modules of the codecs share."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The implementation that does the work: one of a C module's kernels, several of them, or NumPy."""
 
-from __future__ import annotations
-
 import os
 from types import FunctionType, ModuleType
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A codec whose streams are scaled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The agreement of all ranks before the first float is sent."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`allreduce_comp`: the paper's ``MPI_collective_communication_comp`` (Sec. VI-C) for the all-reduce."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 import numpy as np

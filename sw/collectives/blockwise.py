@@ -4,8 +4,6 @@
 Both work on one block of values per rank, in the order of the ranks. Blocks may have different lengths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Unpack
 

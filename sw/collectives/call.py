@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The steps of every collective call: agree, scale, move data, scale back, store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -59,8 +57,10 @@ class Collective:
 
 @dataclass(frozen=True)
 class Call:
-    """A call on which all ranks have agreed. ``scalings`` holds that of each rank's lanes, none where the
-    codec scales. ``exact``: own values are on the codec's lattice, or come there as they are sent.
+    """A call on which all ranks have agreed.
+
+    ``scalings`` holds that of each rank's lanes, none where the codec scales. ``exact``: own values are on
+    the codec's lattice, or come there as they are sent.
     """
 
     settings: Settings

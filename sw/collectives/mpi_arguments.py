@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The arguments of mpi4py's methods, and whether a collective of this package takes them."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

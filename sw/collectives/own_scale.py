@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Codecs whose streams carry their scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Collectives with a root: reduce and broadcast."""
 
-from __future__ import annotations
-
 from operator import index
 from typing import Any, Unpack
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The settings of a collective call, as one record that must be equal at all ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum

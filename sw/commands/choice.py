@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The effect of a codec on an array, and the choice of codec and bound."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

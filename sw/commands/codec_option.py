@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The options ``--codec``, ``--mode``, ``--bound`` and ``--half``: the same words in every command."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
 
 from ..system.options import one_of, usage_error, whole
-from ..wire import BOUNDED, CODECS, DEFAULT_MODE, MAX_K, MIN_K, MODES, PLANES, Variant, codec_spec
+from ..wire import (
+    BOUNDED,
+    CODECS,
+    DEFAULT_MODE,
+    HALF_CODECS,
+    MAX_K,
+    MIN_K,
+    MODES,
+    PLANES,
+    Variant,
+    codec_spec,
+)
 
 CodecOption = Annotated[str | None, typer.Option("--codec", metavar="CODEC", help=f"{' or '.join(CODECS)}.")]
 ModeOption = Annotated[
@@ -19,9 +28,10 @@ ModeOption = Annotated[
 ]
 
 # Those of hardware.
+_HALF = f"--codec {' or '.join(HALF_CODECS)}"
 EngineCodec = Annotated[str, one_of(CODECS, "Codec of the engines: {}.", "--codec", metavar="CODEC")]
 HalfOption = Annotated[
-    bool, typer.Option("--half", help="With bf16 lanes for ToS 0x2C beside fp32; needs --codec planes.")
+    bool, typer.Option("--half", help=f"With bf16 lanes for ToS 0x2C beside fp32; needs {_HALF}.")
 ]
 PaperMode = Annotated[
     str | None,
@@ -31,9 +41,9 @@ NicBound = Annotated[int, whole(MIN_K, MAX_K, "Error bound 2^-K of the NICs.", "
 
 
 def check_half(codec: str | None, half: bool) -> None:
-    """Raise a usage error for bf16 lanes without the codec planes."""
-    if half and codec != PLANES.codec:
-        raise typer.BadParameter(f"needs --codec {PLANES.codec}, not {codec}", param_hint="--half")
+    """Raise a usage error for bf16 lanes with a codec that does not have them."""
+    if half and codec not in HALF_CODECS:
+        raise typer.BadParameter(f"needs {_HALF}, not {codec}", param_hint="--half")
 
 
 def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> Variant:

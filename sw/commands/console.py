@@ -5,8 +5,6 @@ Rich reads square brackets as markup by default and drops what it takes for a ta
 ``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -28,6 +26,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -175,6 +174,17 @@ def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
     columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
     live = console.is_terminal
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not live)
+
+
+def noted(progress: Progress, task: TaskID) -> Callable[[str], None]:
+    """Make a function that describes a task. Where the output is no terminal, it prints the description."""
+
+    def note(text: str) -> None:
+        progress.update(task, description=text)
+        if not progress.console.is_terminal:
+            progress.console.print(text)
+
+    return note
 
 
 def tracked(console: rich.console.Console, jobs: Collection[T], text: Callable[[T], str]) -> Iterator[T]:

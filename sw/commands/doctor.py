@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn doctor``: what this host can do; each line is the result of a trial."""
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets
@@ -31,6 +29,7 @@ from .speed import speed
 _ETH_P_ALL = 3
 _XILINX = "0x10ee"
 _SPEED_LANES = 1 << 22
+_PATIENCE = 2.0
 
 
 class Finding(NamedTuple):
@@ -99,7 +98,7 @@ def mark() -> Finding:
     return Finding("ToS mark", "yes", "; ".join(kept))
 
 
-def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
+def seen_leaving(peer: str) -> Finding:
     """Check that a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
     name = "mark seen leaving"
     try:
@@ -113,7 +112,7 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
             sender.sendto(token, (peer, 9))
         except OSError as error:
             return Finding(name, "failed", f"nothing can be sent to {peer}: {error.strerror}")
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + _PATIENCE
         while (left := deadline - time.monotonic()) > 0 and select.select([capture], [], [], left)[0]:
             packet, (interface, _, kind, _, _) = capture.recvfrom(2048)
             if kind == socket.PACKET_OUTGOING and token in packet:
@@ -121,7 +120,7 @@ def seen_leaving(peer: str, timeout: float = 2.0) -> Finding:
                 return Finding(
                     name, "yes" if marked else "failed", f"ToS {packet[1]:#04x} to {peer} on {interface}"
                 )
-    return Finding(name, "failed", f"nothing left for {peer} in {timeout:g} s (does the address answer?)")
+    return Finding(name, "failed", f"nothing left for {peer} in {_PATIENCE:g} s (does the address answer?)")
 
 
 def nic() -> Finding:

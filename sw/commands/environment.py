@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Place and time of a measurement, for the JSON of the figures."""
 
-from __future__ import annotations
-
 import os
 import platform
 from datetime import UTC, datetime

@@ -6,8 +6,6 @@
 of an array.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict

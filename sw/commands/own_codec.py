@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The option ``--with``: a codec of the user's own, compared with this package's."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shared by all measurements: options, outputs, and figures with their targets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GB/s of operations on one array, each next to a memcpy of the same array."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import time

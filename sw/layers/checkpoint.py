@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files of state dictionaries. A file is written completely or not at all, and a damaged one is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Argument checks that the systems share."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, get_args
 
 import numpy as np

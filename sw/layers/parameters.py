@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float32]
-Parameters: TypeAlias = "dict[str, Floats]"
+Parameters: TypeAlias = dict[str, Floats]
 """float32 arrays by key; the order of the keys is part of it."""
 
 
@@ -62,7 +62,7 @@ class RowSparse:
         return cls(ordered[first].astype(np.int64), sums, shape)
 
 
-Gradients: TypeAlias = "dict[str, Any]"
+Gradients: TypeAlias = dict[str, Any]
 """By key, float32 arrays of the parameters' shapes, or `RowSparse`."""
 
 

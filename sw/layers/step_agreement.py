@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The agreement of the workers before a step's gradients are all-reduced."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts for experiments on one machine: Linux network namespaces, joined by a rate-limited switch. Needs
-root.
+"""Hosts for experiments on one machine: Linux network namespaces, joined by a rate-limited switch.
 
-`Namespaces` makes the hosts, runs commands in them and removes them, after an error too. `Network` joins them
-by a bridge whose ports have a rate. `mpirun` starts an MPI job with one rank in each.
+All of it needs root. `Namespaces` makes the hosts, runs commands in them and removes them, after an error
+too. `Network` joins them by a bridge whose ports have a rate. `mpirun` starts an MPI job with one rank in
+each.
 """
 
 from .iproute import KernelLacks, NetworkError, NetworkUnavailable, require

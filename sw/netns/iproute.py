@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Calls of iproute2's ``ip`` and ``tc``, and their errors."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -6,8 +6,6 @@ namespace instead. Every rank has its own host name, since Open MPI would otherw
 ranks.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@
 `Network` joins them by veth pairs and a bridge; another may put other devices into them.
 """
 
-from __future__ import annotations
-
 import atexit
 import ipaddress
 import os

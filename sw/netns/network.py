@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hosts joined by a switch whose ports have a rate: veth pairs, a bridge, tc on both ends of each pair."""
 
-from __future__ import annotations
-
 from .iproute import NetworkError, batch, ip
 from .namespaces import Namespaces
 from .units import bits_per_second, fraction, seconds

@@ -5,8 +5,6 @@ One small file for each set of namespaces names its owner by process id and star
 pair is not). A lock keeps two programs from taking the same number, or removing the same namespaces.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

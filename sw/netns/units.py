@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Parsing of rates, times and shares."""
 
-from __future__ import annotations
-
 import math
 import re
 

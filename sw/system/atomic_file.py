@@ -7,8 +7,6 @@ behind after an error, nor if the program is killed. (File systems without ``O_T
 partial file of a killed program.)
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command that installs an extra, as messages name it for this installation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,10 +19,11 @@ def pip_install(extra: str) -> str:
     """
     beside = shutil.which("pip", path=str(Path(sys.executable).parent))
     pip = "pip" if beside and beside == shutil.which("pip") else f"{quote(sys.executable)} -m pip"
+    # A build leaves an egg-info in its folder, which says nothing of where the package came from.
+    found = [each for each in distributions(name="inceptionn") if each.read_text("METADATA")]
     try:
-        text = distribution("inceptionn").read_text("direct_url.json")
-        origin: dict[str, Any] = json.loads(text or "{}")
-    except (PackageNotFoundError, ValueError):
+        origin: dict[str, Any] = json.loads(found[0].read_text("direct_url.json") or "{}") if found else {}
+    except ValueError:
         origin = {}
     url = origin.get("url", "")
     if url.startswith("file:"):

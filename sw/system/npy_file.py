@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Arrays of values from ``.npy`` files."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Options and arguments whose errors name the value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

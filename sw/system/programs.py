@@ -4,8 +4,6 @@
 And the processors that they may use.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

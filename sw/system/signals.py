@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SIGTERM and SIGHUP as errors that unwind the stack, so that what was begun is cleaned up."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import FrameType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Text and values of other programs, as one line that a terminal shows and does not obey."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any

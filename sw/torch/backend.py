@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The backend ``"inceptionn"`` of torch.distributed: gloo, with the codec in groups for gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compressed gradients for FSDP: a communication hook for FSDP1, and replacements for FSDP2's collectives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

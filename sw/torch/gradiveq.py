@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ as DDP's communication hook, with the codec after it."""
 
-# DDP examines the hook's annotations, so there is no "from __future__ import annotations".
-
 from concurrent.futures import Future as Result
 from typing import Any
 

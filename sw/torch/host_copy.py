@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A tensor's values as an array in the host's memory, without a copy if possible."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
 from contextlib import AbstractContextManager, nullcontext

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A process group's connections, and the thread that owns them. Calls run one after the other."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections import deque

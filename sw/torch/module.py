@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A module's parameters and gradients by name, for the training layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Optimizers of ``torch.optim`` at the servers of the training layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reports on compression while a training runs: log lines and TensorBoard scalars."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from functools import partial

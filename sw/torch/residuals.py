@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Error feedback for DDP's buckets. DDP reassigns parameters to buckets once, and residuals follow them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

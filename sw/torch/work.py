@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compressed collectives on tensors, as torch's `Work`. Those of a group run one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
 from dataclasses import replace

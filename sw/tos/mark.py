@@ -6,8 +6,6 @@ which must carry fp32 values and nothing else (``docs/wire-format.md``, section 
 mark of their own (`DEFAULT_BF16_TOS`, section 10).
 """
 
-from __future__ import annotations
-
 import fcntl
 import socket
 import struct

@@ -5,8 +5,6 @@ Linux only (5.6 or newer): pidfd_getfd gives this process a second handle of the
 needs the right to trace the other process (ptrace; root has it).
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

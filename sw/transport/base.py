@@ -23,7 +23,7 @@ from ..wire import LANE_BYTES
 if TYPE_CHECKING:
     from ..codec import Codec
 
-BytesLike: TypeAlias = "bytes | bytearray | memoryview | np.ndarray[Any, Any]"
+BytesLike: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, Any]
 """The buffers that a transport sends and fills: C-contiguous objects with the buffer interface."""
 
 DEFAULT_TIMEOUT = 300.0

@@ -9,7 +9,18 @@ Accelerate Distributed Training of Deep Neural Networks*, MICRO 2018.
 """
 
 from .codec import DEFAULT_MODE, MODES, CodecClass, CodecName, CodecParameters, CodecSpec, Mode, three_numbers
-from .codecs import BOUNDED, CODECS, DEFAULT_CODEC, DEFAULTS, PLANES, VARIANTS, Variant, codec_spec, variant
+from .codecs import (
+    BOUNDED,
+    CODECS,
+    DEFAULT_CODEC,
+    DEFAULTS,
+    HALF_CODECS,
+    PLANES,
+    VARIANTS,
+    Variant,
+    codec_spec,
+    variant,
+)
 from .frames import (
     DEFAULT_BF16_TOS,
     DEFAULT_MAX_PAYLOAD,
@@ -89,6 +100,7 @@ __all__ = [
     "FLOW_TABLE_SIZE",
     "FP32_LANES",
     "GROUP_LANES",
+    "HALF_CODECS",
     "LANE_BYTES",
     "LaneType",
     "MANTISSA_BITS",

@@ -4,8 +4,6 @@
 One module for each codec makes one record: :mod:`.paper` and :mod:`.planes`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
@@ -88,6 +86,8 @@ class CodecSpec:
     rule: str
     """The rule for valid parameters, as text."""
     modes: tuple[Mode, ...] = ()
+    half_lanes: bool = False
+    """True if frames can have bf16 lanes, too (section 10)."""
     plane: str
     """The content of a block's first plane: tags or codes."""
     word_groups: int

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All codecs by name, and their variants."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -12,6 +10,8 @@ from .codec import DEFAULT_MODE, CodecName, CodecSpec, Mode
 CODECS: dict[str, CodecSpec] = {spec.name: spec for spec in (paper.SPEC, planes.SPEC)}
 """By name, in the order of their versions."""
 DEFAULT_CODEC: CodecName = "paper"
+HALF_CODECS = tuple(name for name, spec in CODECS.items() if spec.half_lanes)
+"""Those with bf16 lanes, too."""
 
 
 def codec_spec(name: str) -> CodecSpec:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames: the shim, which frames are eligible, and the verdicts (sections 3 to 5)."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 from .lanes import LANE_BYTES, MAX_LANES

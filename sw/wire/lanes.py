@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lanes, bursts and blocks of every codec, and their error bounds (sections 1 and 2)."""
 
-from __future__ import annotations
-
 import math
 
 # Lanes, bursts, blocks (section 2).

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The paper's codec (wire format version 1, sections 1 and 2): a tag of two bits for each lane."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar

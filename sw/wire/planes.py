@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The planes codec (wire format version 2, sections 9, 10): a code of four bits for each group of lanes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -102,6 +100,7 @@ SPEC = CodecSpec(
     of_bound=planes_parameters,
     parameter_texts=("Biased exponent 127 - k for the error bound 2^-k.",),
     rule="113 <= E0 <= 126",
+    half_lanes=True,
     plane="code",
     word_groups=CODE_WORD_GROUPS,
     unit="groups",

@@ -5,8 +5,6 @@ The parameter ``codec`` of a bench names codec and lanes of its NICs, of `NIC_VA
 Where there are bf16 lanes, half of the tagged traffic is bf16.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable

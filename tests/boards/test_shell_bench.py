@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The monitor of AXI4-Stream rules in the shells' benches passes legal beats and reports each violation."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path

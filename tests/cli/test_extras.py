@@ -48,6 +48,14 @@ def test_it_installs_from_where_the_package_came(
     assert said.removesuffix("\n").endswith(f" install {what}")
 
 
+def test_a_build_in_the_folder_is_no_installation(tmp_path: Path) -> None:
+    """Its ``egg-info`` is found first, and does not know the package's origin."""
+    about = tmp_path / "inceptionn.egg-info"
+    about.mkdir()
+    (about / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: inceptionn\nVersion: 0.1.0\n")
+    assert said_by(sys.executable, "-c", PROGRAM, tmp_path) == f"{pip_install('mpi')}\n"
+
+
 def test_another_pip_on_the_path_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "pip"
     other.write_text("#!/bin/sh\n")

@@ -2,7 +2,6 @@
 """A network is trained on four hosts, over MPI and the NICs, as well as without them, on fewer bytes."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster_hosts import PATIENCE, PROGRAMS, MakeCluster, no_checksum_errors, total
+from missing import missing
 
 from inceptionn.netns import mpi_popen
 from inceptionn.netns.namespaces import Namespaces
@@ -35,10 +35,8 @@ def training(cluster: Namespaces, folder: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_same_accuracy_on_fewer_bytes(make_cluster: MakeCluster, tmp_path: Path) -> None:
-    if (missing := _no_mpi()) is not None:
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+    if (reason := _no_mpi()) is not None:
+        missing(reason)
     cluster = make_cluster(RANKS)
     job = training(cluster, tmp_path)
     deadline = time.monotonic() + PATIENCE

@@ -50,9 +50,9 @@ def as_bits(x: np.ndarray) -> np.ndarray:
     return x.view(np.uint16)
 
 
-def some_values(dtype: str, count: int, deviation: float = 0.01) -> np.ndarray:
+def some_values(dtype: str, count: int) -> np.ndarray:
     """Normal values with NaNs, infinities and large values among them."""
-    x = np.random.default_rng(count).standard_normal(count).astype(np.float32) * np.float32(deviation)
+    x = np.random.default_rng(count).standard_normal(count).astype(np.float32) * np.float32(0.01)
     x[5::97] *= 3e4
     x[6::501], x[7::503] = np.nan, -np.inf
     return nearest(x, BFLOAT16) if dtype == BFLOAT16 else x.astype(np.float16)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from missing import missing
 from programs import said_by
 
 from inceptionn import wire
@@ -26,13 +27,6 @@ EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
 NATIVE = [path for path in codec.available_paths() if path != "numpy"]
 
 
-def give_up(reason: str) -> None:
-    """A missing tool is a skip for a user and a failure under continuous integration."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     folder = tmp_path_factory.mktemp("native")
@@ -40,7 +34,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     def run(name: str, *flags: str) -> Path:
         if compiler is None:
-            give_up("no C compiler")
+            missing("no C compiler")
         program = folder / f"{name}-{'-'.join(flags).replace('/', '').replace('=', '')}"
         if program.exists():
             return program
@@ -48,7 +42,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         command += ["-o", program, HERE / f"{name}.c", *SOURCES, "-lpthread", "-lm"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         if "fsanitize" in "".join(flags) and "cannot find" in done.stderr:
-            give_up("the compiler has no sanitizers")
+            missing("the compiler has no sanitizers")
         assert done.returncode == 0, done.stderr
         return program
 

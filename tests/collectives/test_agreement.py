@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import Group
+from outcomes import Group, if_rank_1_says
 
 from inceptionn import Codec
 from inceptionn.collectives import (
@@ -23,6 +23,10 @@ from inceptionn.collectives import (
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 X = np.ones(100, np.float32)
+
+
+def summed(t: Transport) -> None:
+    allreduce_comp(t, X, X.copy(), scale="auto")
 
 
 @pytest.mark.parametrize(
@@ -310,14 +314,7 @@ def test_floats_of_another_length_name_the_link(threads: Group) -> None:
     ids=lambda answer: str(answer)[:20],
 )  # fmt: skip
 def test_a_malformed_agreement_names_its_rank(threads: Group, answer: Any) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(answer)
-        else:
-            allreduce_comp(t, X, X.copy(), scale="auto")
-
-    for rank in (0, 2):
-        error = threads(3, run, timeout=5)[rank]
+    for error in if_rank_1_says(threads, summed, answer):
         assert isinstance(error, MismatchError), error
         assert str(error).startswith("rank 1 sent a malformed agreement: ")
         assert len(str(error)) < 1200
@@ -347,47 +344,30 @@ def test_a_common_scale() -> None:
 
 @pytest.mark.parametrize("terms", [None, 5, [1], {}, {"a": 1}])
 def test_terms_that_are_not_those_of_the_digest_name_their_rank(threads: Group, terms: Any) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(["another digest", None, None])
-            t.exchange(terms)
-        else:
-            allreduce_comp(t, X, X.copy())
-
-    for rank in (0, 2):
-        error = threads(3, run, timeout=5)[rank]
+    for error in if_rank_1_says(threads, summed, ["another digest", None, None], terms):
         assert isinstance(error, MismatchError), error
         assert str(error) == f"rank 1 sent a malformed agreement: {terms!r} does not belong to its digest"
 
 
-def test_what_another_rank_says_is_printed_escaped(threads: Group) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(["x", None, "\x1b[2Jgone\nrank 0 is lost"])
-        else:
-            allreduce_comp(t, X, X.copy())
-
-    assert str(threads(2, run)[0]) == r"rank 1 cannot take part: \x1b[2Jgone\nrank 0 is lost"
-
-
-def test_what_another_rank_says_is_cut(threads: Group) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(["x", None, "a" * 100_000])
-        else:
-            allreduce_comp(t, X, X.copy())
-
-    assert str(threads(2, run)[0]) == f"rank 1 cannot take part: {'a' * 1000}"
+@pytest.mark.parametrize(
+    ("said", "printed"),
+    [
+        ("\x1b[2Jgone\nrank 0 is lost", r"\x1b[2Jgone\nrank 0 is lost"),
+        ("a" * 100_000, "a" * 1000),
+    ],
+    ids=["escaped", "cut"],
+)
+def test_what_another_rank_says(threads: Group, said: str, printed: str) -> None:
+    for error in if_rank_1_says(threads, summed, ["x", None, said]):
+        assert str(error) == f"rank 1 cannot take part: {printed}"
 
 
 def test_a_malformed_exponent_for_error_feedback_names_its_rank(threads: Group) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange("large")
-        else:
-            ErrorFeedback(Codec(), comm=t)(X.copy(), scale="auto")
+    def kept(t: Transport) -> None:
+        ErrorFeedback(Codec(), comm=t)(X.copy(), scale="auto")
 
-    assert "rank 1 sent a malformed agreement: 'large'" in str(threads(2, run)[0])
+    for error in if_rank_1_says(threads, kept, "large"):
+        assert "rank 1 sent a malformed agreement: 'large'" in str(error)
 
 
 def test_a_rank_that_never_calls(group: Group) -> None:

@@ -48,12 +48,12 @@ def cut(x: np.ndarray) -> list[np.ndarray]:
     return np.split(x, np.cumsum(SECTIONS)[:-1], axis=-1)
 
 
-def golden_sum(x: np.ndarray, codec: Codec = PLANES) -> np.ndarray:
+def golden_sum(x: np.ndarray) -> np.ndarray:
     """The golden model's sum of each section, with the scale that "auto" gives to it alone."""
     totals = []
     for values in cut(x):
-        scale = common_scale("auto", [largest_exponent(own, codec) for own in values], len(x))
-        totals.append(golden.lattice.total(list(values), codec.error_bound, scale))
+        scale = common_scale("auto", [largest_exponent(own, PLANES) for own in values], len(x))
+        totals.append(golden.lattice.total(list(values), PLANES.error_bound, scale))
     return np.concatenate(totals)
 
 

@@ -17,8 +17,6 @@ and coverage-guided fuzzers are not used: the readers are small, and a million i
 reach each of their checks.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

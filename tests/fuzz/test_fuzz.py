@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command that fuzzes: a short run of its readers, and what it does with a finding."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

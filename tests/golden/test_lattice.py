@@ -20,8 +20,8 @@ def words(x: np.ndarray) -> list[str]:
     return [f"{bits:08x}" for bits in x.view(np.uint32).tolist()]
 
 
-def settled(*values: float, k: int = 10) -> np.ndarray:
-    return lattice.settled(floats(*values).view(np.uint32), 127 - k).view(np.float32)
+def settled(*values: float) -> np.ndarray:
+    return lattice.settled(floats(*values).view(np.uint32), 127 - 10).view(np.float32)
 
 
 def test_own_values_by_hand() -> None:

@@ -98,8 +98,8 @@ def test_every_integer_decodes() -> None:
         assert (y[2::2] == 2.0 ** (1 - k) * np.arange(1, 1 << 14)).all()
 
 
-def group(*x: float, k: int = 10) -> str:
-    return planes.compress_block(np.array(x, np.float32), 127 - k).hex()
+def group(*x: float) -> str:
+    return planes.compress_block(np.array(x, np.float32), 127 - 10).hex()
 
 
 def test_blocks_by_hand() -> None:

@@ -5,8 +5,6 @@ Parameters, neither needed: ``brief``, a choice of the sequences, for a slow sim
 of a direction the NIC has.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

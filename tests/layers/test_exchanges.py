@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import Group
+from outcomes import Group, if_rank_1_says
 
 from inceptionn.collectives import MismatchError
 from inceptionn.layers import parallax
@@ -39,26 +39,12 @@ def answers(*values: Any) -> Any:
     [{}, {"push": 1.5}], [{}, {"push": HUGE}], [{"\x1b[2J": 1}, {}], [{"a" * 1001: 1}, {}],
 )  # fmt: skip
 def test_traffic_of_all(threads: Group, answer: Any) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(answer)
-        else:
-            Traffic().of_all(t)
-
-    results = threads(3, run, timeout=5)
-    names_rank_1([results[0], results[2]])
+    names_rank_1(if_rank_1_says(threads, Traffic().of_all, answer))
 
 
 @answers(None, 5, ["a"], {"a": "b"})
 def test_names_of_machines(threads: Group, answer: Any) -> None:
-    def run(t: Transport) -> None:
-        if t.rank == 1:
-            t.exchange(answer)
-        else:
-            machines_of(t, "host")
-
-    results = threads(3, run, timeout=5)
-    names_rank_1([results[0], results[2]])
+    names_rank_1(if_rank_1_says(threads, lambda t: machines_of(t, "host"), answer))
 
 
 @answers(

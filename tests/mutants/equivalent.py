@@ -7,8 +7,6 @@ bench has seen of a survivor. The module that holds the change is tried first, w
 then the component.
 """
 
-from __future__ import annotations
-
 import re
 import resource
 import subprocess

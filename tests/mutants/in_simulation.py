@@ -5,8 +5,6 @@ cocotb calls :func:`fork_for_all` before the first time step, once design, bench
 loaded. Each mutant gets a copy of this process.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from importlib import import_module

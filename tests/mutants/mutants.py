@@ -15,8 +15,6 @@ goes on where it was ended. A survivor is run again if a bench has changed since
 Clocks are not mutated. A part that lies in several components is mutated, and judged, in each.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -7,8 +7,6 @@ Bits that are constant, or that no legal input can move, count as not reached; s
 small bench does not fill. The figures say where a bench does not look, not what it would notice there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -8,8 +8,6 @@ and forks for each line that comes there: the copy puts changed code into the fu
 runs the tests of the order.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import marshal

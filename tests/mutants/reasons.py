@@ -5,8 +5,6 @@ A reason is about one circuit: it lapses when its component changes (the hash is
 ``build/mutants``).
 """
 
-from __future__ import annotations
-
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
 _ORDER = "the sweep visits each slot once, in another order"

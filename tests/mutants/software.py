@@ -12,8 +12,6 @@ stay in ``build/mutants``, so a run that was ended goes on; ``--again`` judges s
 are left out, since their tests start ``mpirun``.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

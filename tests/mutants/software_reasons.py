@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Why mutants of the host library change nothing that can be seen: by place below ``sw``, and change."""
 
-from __future__ import annotations
-
 _TIME = "differs only if the clock shows the very time of the limit"
 _MARKED = "the marked listener sets the segment size of both ends, and line 78 marks this one"
 _DROPPED = "the line has been dropped, so what follows finds none"

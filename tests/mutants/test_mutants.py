@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command that scores the benches: a small component, its refusals, and the proof of equivalence."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

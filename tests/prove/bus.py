@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """AXI4-Lite (Arm IHI 0022): the register bank and the decoder keep the slave's rules, for any master."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -5,8 +5,6 @@ A register that samples a bit which changes at the same time gets the old value 
 the writing clock's edge is a step earlier.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from amaranth.hdl import C, Cat, ClockDomain, Const, EnableInserter, Module, ResetSignal, Signal, Value

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The counters of rare events: one of them, any, against a count of its pulses, all 64 bits of it."""
 
-from __future__ import annotations
-
 from amaranth.hdl import Cat, Mux, Signal
 from harness import Fault, Harness, Proof
 

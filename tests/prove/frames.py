@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The queue of whole frames: each beat carries its frame's number and its own, so any mistake shows."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from amaranth.hdl import C, Cat, Mux, Signal

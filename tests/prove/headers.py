@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The header parser against the table of docs/wire-format.md, section 5, written here line by line."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from amaranth.hdl import C, Cat, Mux, Signal, Value

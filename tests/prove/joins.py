@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Joins, shifter tree, rotation, and the units of all lanes; a claim is about any one byte or lane."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from amaranth.hdl import C, Cat, Mux, Signal, Value

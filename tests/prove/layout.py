@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The layout of received frames, against the byte positions of each part; one word of each, at any place."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Alignment Unit: one byte of all beats, at any place, against a model of that byte alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes docs/assurance.md from what the commands recorded: ``python tests/prove/page.py``."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lanes of the paper's codec against its Algorithms 2 and 3, written here from the paper's text."""
 
-from __future__ import annotations
-
 from amaranth.hdl import Array, C, Cat, Mux, Value
 from harness import Fault, Harness, Proof, first_of
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lanes of the planes codec against the rounding of the wire format's section 9, in integers."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from amaranth.hdl import Cat, Const, Mux, Value

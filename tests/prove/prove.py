@@ -11,8 +11,6 @@ passes if
 The exit status is 1 if any of that fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

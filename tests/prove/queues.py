@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The queues of one clock: one item, any, is followed from its push to its pop; every bit of it, any."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

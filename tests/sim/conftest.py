@@ -9,16 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from missing import missing
 
 from inceptionn.sim.nic_codec import NIC_CODECS
-from inceptionn.sim.verilated import ToolMissing, VerilatedNic
-
-
-def missing(reason: str) -> None:
-    """A missing tool: a skip on a user's machine, a failure under continuous integration."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+from inceptionn.sim.verilated import VerilatedNic
 
 
 @pytest.fixture(scope="session")
@@ -49,11 +43,7 @@ def passthrough_verilog(passthrough: ModuleType, tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def pass_nic(passthrough_verilog: Path) -> Iterator[VerilatedNic]:
     """The pass-through, verilated, fresh out of reset."""
-    try:
-        nic = VerilatedNic(passthrough_verilog, seed=7)
-    except ToolMissing as error:
-        missing(str(error))
-    with nic:
+    with VerilatedNic(passthrough_verilog, seed=7) as nic:
         yield nic
 
 
@@ -95,20 +85,12 @@ def bf16_nic(engines: int, lanes: int, tmp_path: Path) -> Iterator[VerilatedNic]
 
     path = tmp_path / "inceptionn_nic.v"
     path.write_text(emit_nic("planes", lanes, engines, half=True))
-    try:
-        model = VerilatedNic(path)
-    except ToolMissing as error:
-        missing(str(error))
-    with model:
+    with VerilatedNic(path) as model:
         yield model
 
 
 @pytest.fixture
 def nic(nic_verilog: Path) -> Iterator[VerilatedNic]:
     """The real NIC, verilated, fresh out of reset."""
-    try:
-        model = VerilatedNic(nic_verilog)
-    except ToolMissing as error:
-        missing(str(error))
-    with model:
+    with VerilatedNic(nic_verilog) as model:
         yield model

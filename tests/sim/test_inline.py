@@ -11,17 +11,9 @@ import pytest
 from inceptionn.boards.access.inline import InlineBus
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import packets
-from inceptionn.sim.inline.model import (
-    HOST_RX,
-    MAC,
-    NETWORK_RX,
-    SYNC,
-    US,
-    InlineModel,
-    NoAnswer,
-)
+from inceptionn.sim.inline.model import HOST_RX, MAC, NETWORK_RX, SYNC, US, InlineModel, NoAnswer
 from inceptionn.sim.inline.pair import Pair
-from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, configured, differences, gain, gradients
+from inceptionn.sim.inline.scenarios import LEAST_GAIN, SCALES, differences, gain, gradients
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
 from inceptionn.wire import DEFAULT_BF16_TOS
@@ -169,18 +161,18 @@ def test_the_capture(pair: Pair) -> None:
     """Wire and host bytes equal the golden model in both directions, and the serial line's counters agree."""
     codec = pair.sides[0].model.codec
     assert codec is not None
-    half = NIC_VARIANTS[codec].half
+    nic = NIC_VARIANTS[codec]
     sent = read_pcap(DEFAULT_CAPTURE)[:160]
-    if half:
+    if nic.half:
         sent = [*sent[:60], *read_pcap(BF16_CAPTURE)[:100]]
     pair.run(sent, sent[::2])
-    assert differences(sent, pair, configured(codec)) == []
-    assert differences(sent[::2], pair, configured(codec), sender=1) == []
+    assert differences(sent, pair, nic.config()) == []
+    assert differences(sent[::2], pair, nic.config(), sender=1) == []
     assert pair.counter_mismatches() == []
     counts = pair.sides[0].model.counters()
     assert counts["TX_COMPRESSED"] > 0
     assert counts["RX_RESTORED"] > 0
-    if half:
+    if nic.half:
         assert 0 < counts["TX_COMPRESSED_BF16"] < counts["TX_COMPRESSED"]
         assert 0 < counts["RX_RESTORED_BF16"] < counts["RX_RESTORED"]
 

@@ -23,9 +23,9 @@ from inceptionn.sim.verilated import (
 )
 
 
-def random_frames(seed: int, count: int, longest: int = 300) -> list[Packet]:
+def random_frames(seed: int, count: int) -> list[Packet]:
     source = random.Random(seed)
-    return [(source.randbytes(source.randint(1, longest)), source.getrandbits(1)) for _ in range(count)]
+    return [(source.randbytes(source.randint(1, 300)), source.getrandbits(1)) for _ in range(count)]
 
 
 @pytest.mark.parametrize("idle", [Pause(), Pause(0.5), Pause(0.1, 40)])

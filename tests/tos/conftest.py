@@ -13,16 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
+from missing import missing
 from outcomes import outcomes, returned
 
 CLONE_NEWNET = 0x4000_0000
-
-
-def missing(reason: str) -> None:
-    """A requirement is missing: a skip on a user's machine, a failure under continuous integration."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture

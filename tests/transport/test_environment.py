@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which launcher's variables choose a program's transport."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -4,8 +4,6 @@
 Tests hold the model to these verdicts, and the conformance vectors are made of them.
 """
 
-from __future__ import annotations
-
 from . import bf16, paper, planes, receive, transmit
 from .case import GRADIENTS, TIMESTAMP, Case, CodecCases, Sequence, patched
 from .wire_side import sent, shimmed

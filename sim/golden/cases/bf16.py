@@ -5,8 +5,6 @@ What the headers decide is the same for both (:mod:`.transmit`, :mod:`.receive`)
 case says another.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

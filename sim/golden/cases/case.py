@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The form of a case, and the parts that the cases of both engines and both codecs share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames made for a rare checksum."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import checksum

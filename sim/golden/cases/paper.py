@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Cases of the paper's codec, wire format version 1."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from inceptionn import wire

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Cases of the planes codec, wire format version 2. Its bound is 2**-10, so its step is 2**-9."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames for every verdict of the receive engine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from inceptionn.wire import Verdict as V

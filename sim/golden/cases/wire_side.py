@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames as they are on the wire, with a shim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inceptionn.wire import Verdict as V

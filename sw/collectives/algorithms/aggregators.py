@@ -6,8 +6,6 @@ With `one_aggregator`, the first rank aggregates and contributes its own values.
 Sub-blocks are pipelined: the sum of one goes down while the next ones come up.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ group. Then every group all-gathers. If *g* does not divide the number of worker
 and its workers hold several columns each. Worker *p* of *m* holds columns *p*, *p + m*, ...
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

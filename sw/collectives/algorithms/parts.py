@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The division of a vector into blocks, which ranks own, and sub-blocks, one per message."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Step *s* of rank *r* sends block *r - s* to the next rank and receives block *r 
 block *r + 1*, complete. In steps n-1..2n-3 (P2, all-gather) it is stored.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Transfers from and to one rank: a chain that forwards an array, and the gathering of blocks at a root."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bfloat16: the upper half of an fp32 value, rounded to nearest even."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -9,8 +9,6 @@ float32 array of their size and back, which costs two passes over memory and 4 b
 its precision beyond float32. Results that do not fit the receive buffer's type become infinite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A warning, issued once, if a codec's error bound removes most of a gradient, or all but its outliers."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Hashable

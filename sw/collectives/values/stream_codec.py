@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`StreamCodec`: what a codec must have for the software path, and for commands with ``--with``."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Speed-up of a training step over bandwidth and over nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

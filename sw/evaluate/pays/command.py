@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +13,7 @@ from ...commands.codec_option import ModeOption
 from ...commands.console import CsvFile, JsonFile, PlotFile, Table
 from ...netns import rate_text
 from ...system.options import usage_error
-from ...wire import PLANES
+from ...wire import HALF_CODECS
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .options import (
@@ -114,7 +112,7 @@ def pays(
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
         host = measure.host()
-        lanes = variant.codec == PLANES.codec
+        lanes = variant.codec in HALF_CODECS
         form = replace(
             form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
             coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,

@@ -18,6 +18,7 @@ _KEPT = 64
 """Steps of a ring's first half that are computed one by one; longer rings are sampled at as many steps."""
 _UNHIDDEN = 4
 """Messages of the first block whose cost nothing hides, in the all-reduces that the model was fitted to."""
+_ADDED = ("link", "processor", "device", "chain", "latency", "wire_bytes")
 
 
 @dataclass
@@ -54,16 +55,12 @@ class Exchange:
     @classmethod
     def of(cls, *parts: Exchange) -> Exchange:
         """Put parts one after the other."""
-        names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
-        return cls(**{name: sum(getattr(part, name) for part in parts) for name in names}, parts=list(parts))
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in _ADDED}, parts=list(parts))
 
     def times(self, count: int) -> Exchange:
         """Repeat it one after the other."""
-        names = ("link", "processor", "device", "chain", "latency", "wire_bytes")
-        made = Exchange(**{name: count * getattr(self, name) for name in names})
-        if self.parts:
-            made.parts = [part.times(count) for part in self.parts]
-        return made
+        times = {name: count * getattr(self, name) for name in _ADDED}
+        return Exchange(**times, parts=[part.times(count) for part in self.parts])
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Rates of this machine's codec and TCP stack, from short runs."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The options of ``inceptionn pays``, and what their texts mean."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated, get_args

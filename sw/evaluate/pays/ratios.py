@@ -5,8 +5,6 @@ A ring compresses partial sums, which spread more than one rank's values and com
 therefore a function of the number of ranks in a sum.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

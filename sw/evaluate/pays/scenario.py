@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A training step with and without compression, and whether the difference is worth it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args

@@ -6,8 +6,6 @@ predecessor's block has arrived: ``ready[i] = max(ready[i], ready[i - 1]) + time
 at once. O(hosts x steps); 10,000 hosts in one ring take seconds, in groups of 100 milliseconds.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An artefact, printed and written as paper | here | difference."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

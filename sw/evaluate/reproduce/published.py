@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The numbers that the papers print in tables and texts. Bars without a printed number are not here."""
 
-from __future__ import annotations
-
 NETWORKS = ("AlexNet", "HDC", "ResNet-50", "VGG-16")
 TABLE_KEYS = {"AlexNet": "alexnet", "HDC": "hdc", "ResNet-50": "resnet50", "VGG-16": "vgg16"}
 """Names in `inceptionn.evaluate.pays.ratios.TABLE_III`."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Data sets, and the batches that each worker takes from them in each step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any, NamedTuple

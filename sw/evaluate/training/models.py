@@ -5,8 +5,6 @@ All compute the mean cross-entropy of a softmax over a batch in float32. They ha
 given the dictionary of parameters.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

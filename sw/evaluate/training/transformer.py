@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A small transformer in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

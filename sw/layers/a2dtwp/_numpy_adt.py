@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The functions of the native module in NumPy, for installations without a compiler. They give the same
-bytes.
-"""
-
-from __future__ import annotations
+"""The functions of the native module in NumPy, with the same bytes, for installations without a compiler."""
 
 from typing import Any
 

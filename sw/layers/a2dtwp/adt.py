@@ -10,8 +10,6 @@ keeping four bytes is a copy. Discarding bytes rounds toward zero, although the 
 bits".
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -13,8 +13,6 @@ The paper leaves some points open:
 - The interval of "a single batch" in Sec. V-A must be an epoch: 4000 batches of 64 are one of ImageNet200.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Weights in AWP's current format, for the transfers from servers to workers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol

@@ -4,8 +4,6 @@
 It needs torch with CUDA, which is imported only when it is used.
 """
 
-from __future__ import annotations
-
 import time
 from importlib import import_module
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A2DTWP between hosts (its Fig. 1): workers send gradients to an aggregator, which returns weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ compressed while earlier ones are in flight. It is decompressed once, after it w
 one arrives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Samples of slices, and the compressors that all ranks compute from them (Sec. 2)."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field

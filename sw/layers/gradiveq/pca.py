@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The linear compressor: principal components of a slice over iterations (GradiVeQ, eq. 3 to 7)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The phases of GradiVeQ: a warm-up, then sampling and compressed phases in turn (Sec. 3, Fig. 6)."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any, Literal
 

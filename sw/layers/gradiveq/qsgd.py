@@ -8,8 +8,6 @@ quantised values do not change when they are quantised again. The ring needs thi
 same bits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

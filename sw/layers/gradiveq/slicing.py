@@ -6,8 +6,6 @@ filters are adjacent. These groups follow each other along the depth, then the w
 are cut from that vector. Their size K is a multiple of F*D, the period of the correlation (Sec. 3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The state of `GradiVeQ` between two steps, for checkpoints."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Callable

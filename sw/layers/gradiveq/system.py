@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`GradiVeQ`, the all-reduce of a network's gradients in phases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

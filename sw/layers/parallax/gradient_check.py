@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A check that a model's gradients fit its variables, before any of them is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The number of partitions: the paper's cost model (equation 1) and its sampling procedure (Sec. 3.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A torch module as a model for a runner. ``nn.Embedding(sparse=True)`` is a sparse variable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

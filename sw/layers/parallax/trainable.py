@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The interface of a model, and each worker's share of the samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 

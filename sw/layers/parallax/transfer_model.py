@@ -9,8 +9,6 @@ The paper neglects row numbers (its footnote 3) and has no compression. `choose`
 codec for gradients shrinks both legs of the all-reduce, but only the push to a server.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tuning in the first steps: alphas, which choose the architectures, and partitions (Sec. 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ A server's file holds weights, versions, the optimizer's state and the state of 
 holds state that its training keeps in addition to the servers' weights, as SSD-SGD does.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`ParameterServer`, a group of ranks that are workers, servers, or both."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Time limits for workers and servers. After them a rank ends the group and names the late ranks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ Only this thread uses the transport while it runs. The worker, in the caller's t
 pulls and continues to compute. Communication thus overlaps computation.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

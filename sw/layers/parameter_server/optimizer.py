@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The servers' update rules: momentum SGD with weight decay, and learning rates by step."""
 
-from __future__ import annotations
-
 import math
 import re
 from abc import ABC, abstractmethod

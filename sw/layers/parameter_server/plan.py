@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The division of keys into partitions, and the server of each partition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A server's requests: pulls that wait for updates, workers that are done, and time limits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

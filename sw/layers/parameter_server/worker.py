@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The worker's interface: pushes of gradients and pulls of weights, by key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ The paper writes its updates (equations 1, 5, 6 and 8) as ``w + lr * gradient``,
 momentum in Sec. 3.2.1 has the sign of a descent, which is used everywhere here.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ communicate one after the other. A program that pushes all gradients at once, af
 is the case L = 1. Then ``h_b^L = T_b``, and equation 2 is ``T_f + T_b + T_c``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

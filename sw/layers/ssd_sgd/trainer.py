@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD at a worker of a parameter server (Algorithm 1). The servers are those of SSGD."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Mapping

@@ -107,7 +107,7 @@ class Acceptor:
                 return
             if len(self._candidates) >= self._most:
                 self._reject_oldest()
-            line = Line(found[0], 0.0, stranger=True)
+            line = Line(found[0], 0.0)
             self._candidates[found[0].fileno()] = line, time.monotonic() + CANDIDATE_SECONDS
             self._poll.register(found[0], select.POLLIN)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One non-blocking TCP connection to one peer, with a queue of sends and a queue of receives."""
 
-from __future__ import annotations
-
 import errno
 import select
 import socket

@@ -6,8 +6,6 @@ tells all ranks about a lost one. It also knows which rank waits for which, so t
 rank that delays the others.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket

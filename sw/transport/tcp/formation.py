@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ...system.address import parse_address
 from ...system.text import brief
 from ...tos.mark import tag
-from ...wire import DEFAULT_BF16_TOS, DEFAULT_TOS
+from ...wire import DEFAULT_BF16_TOS, DEFAULT_TOS, HALF_CODECS
 from ..base import DEFAULT_TIMEOUT, Request, TransportError, name_of
 from ..probe import bf16_pattern, pattern, recognise, restored_bf16
 from .channel import Channel
@@ -124,12 +125,7 @@ def form(
     _log.info("rank %d of %d has joined at %s", rank, size, rendezvous)
     terms = Terms(tos, host, timeout, key, session)
     try:
-        for word in ("nic", "tos"):
-            for other, theirs in enumerate(hellos):
-                if theirs[word] != hellos[0][word]:
-                    raise TransportError(
-                        f"{word} differs: rank 0 has {hellos[0][word]!r}, rank {other} has {theirs[word]!r}"
-                    )
+        _check_equal(hellos)
         for tagged in range(len(accepting)):
             socks = mesh(transport, hellos, accepting[tagged], tagged, terms)
             for peer, sock in socks.items():
@@ -137,13 +133,7 @@ def form(
         if nic is not None and not isinstance(nic, bool):
             transport.nic_codec = nic
         elif marked:
-            transport.nic_codec = _codec_of_nics(transport)
-            if transport.nic_codec is not None:
-                transport.nic_bf16 = _bf16_of_nics(transport, transport.nic_codec, tos)
-            else:
-                transport._drop_floats()
-                if nic:
-                    raise TransportError("no NIC with the engines between every pair of ranks")
+            _find_nics(transport, tos, needed=bool(nic))
     except TransportError as error:
         if transport._broken is None:
             raise transport._fail(error) from error.__cause__
@@ -154,6 +144,27 @@ def form(
     finally:
         for sock in opened:
             sock.close()
+
+
+def _check_equal(hellos: Sequence[dict[str, Any]]) -> None:
+    """Raise `TransportError` if ranks differ in what all must want."""
+    for word in ("nic", "tos"):
+        for other, theirs in enumerate(hellos):
+            if theirs[word] != hellos[0][word]:
+                raise TransportError(
+                    f"{word} differs: rank 0 has {hellos[0][word]!r}, rank {other} has {theirs[word]!r}"
+                )
+
+
+def _find_nics(transport: TcpTransport, tos: int, needed: bool) -> None:
+    """Find out what the NICs do, and use them if they compress; else raise if they are ``needed``."""
+    transport.nic_codec = _codec_of_nics(transport)
+    if transport.nic_codec is not None:
+        transport.nic_bf16 = _bf16_of_nics(transport, transport.nic_codec, tos)
+        return
+    transport._drop_floats()
+    if needed:
+        raise TransportError("no NIC with the engines between every pair of ranks")
 
 
 def _rendezvous(
@@ -229,7 +240,7 @@ def _bf16_of_nics(transport: TcpTransport, codec: Codec, tos: int) -> bool:
     other's does not restore it, the packets are lost until they are sent again with the first ToS byte. Their
     values do not matter then.
     """
-    if codec.codec != "planes" or transport.size == 1 or tos == DEFAULT_BF16_TOS:
+    if codec.codec not in HALF_CODECS or transport.size == 1 or tos == DEFAULT_BF16_TOS:
         return False
     socks = transport.sockets(tagged=True).values()
     for sock in socks:

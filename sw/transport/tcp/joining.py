@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The other ranks' side of the rendezvous; `rendezvous` is rank 0's, and describes the messages."""
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import time
@@ -39,7 +37,7 @@ def join(address: Address, timeout: float, source: str | None) -> Line:
     pause = 0.005
     while True:
         try:
-            return Line(_connected(address, max(0.01, _left(deadline)), source), timeout, stranger=True)
+            return Line(_connected(address, max(0.01, _left(deadline)), source), timeout)
         except (socket.gaierror, UnicodeError) as error:  # of the latter kind for a name that DNS forbids
             raise TransportError(f"no such host: {name}") from error
         except OSError as error:

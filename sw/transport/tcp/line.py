@@ -5,8 +5,6 @@ Processes outside the group may reach its ports, and a peer may be broken. Malfo
 ``ValueError``.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket
@@ -93,14 +91,13 @@ def checked(said: dict[str, Any], form: Form) -> dict[str, Any]:
 class Line:
     """Objects over one socket. The socket blocks for at most ``timeout`` seconds; with 0.0 it does not block.
 
-    ``stranger`` means that the other end is not known to be a rank; until `trust`, only short, flat objects
-    are accepted.
+    The other end is a stranger, of whom only short, flat objects are accepted, until `trust`.
     """
 
-    def __init__(self, sock: socket.socket, timeout: float, *, stranger: bool = False) -> None:
+    def __init__(self, sock: socket.socket, timeout: float) -> None:
         self.sock = sock
-        self.stranger = stranger
-        self.limit = HELLO_BYTES if stranger else MAX_LINE
+        self.stranger = True
+        self.limit = HELLO_BYTES
         """Length of the longest line that is accepted, in bytes."""
         self.lines: deque[bytearray] = deque()
         """Complete lines that have not been read yet."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A connection between every two ranks of a TCP group. The higher rank connects to the lower one."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct
@@ -106,7 +104,7 @@ def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Ter
         try:
             sock.connect(address)
             try:
-                _identify(Line(sock, terms.timeout, stranger=True), transport.rank, peer, terms, deadline)
+                _identify(Line(sock, terms.timeout), transport.rank, peer, terms, deadline)
             except (EOFError, ConnectionError):  # a flood of strangers may have replaced this connection
                 if time.monotonic() + _PAUSE > deadline:
                     raise

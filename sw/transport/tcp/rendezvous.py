@@ -17,8 +17,6 @@ rank 0    ranks          the hellos of all ranks
 ========  =============  ==============================================================================
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

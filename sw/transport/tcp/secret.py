@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Only ranks with the group's secret may join. The secret itself is never sent (``docs/trust.md``)."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import os

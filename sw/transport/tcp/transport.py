@@ -6,8 +6,6 @@ packets carry the ToS mark and only fp32 values. Every rank also has an untagged
 (`control`). No thread runs in the background; data moves while a rank waits for a request.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

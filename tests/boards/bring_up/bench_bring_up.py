@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of BringUpCore: serial dialogue, its streams against the golden model, injected faults."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench: ``inceptionn regs --uart`` talks to the simulated bring-up design over a pseudo-terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of the bring-up design's wire: blocks pass, are measured and broken as a stream allows it."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

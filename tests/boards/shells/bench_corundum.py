@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of Corundum's application block, at its sync tap, against the golden model."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of every shell at its line's rate: untagged frames of all sizes, back to back, none lost."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from itertools import groupby

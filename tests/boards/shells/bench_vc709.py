@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of the VC709 shell in the reference NIC's dialect, against the golden model."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -42,8 +42,8 @@ def received(folder: Path) -> np.ndarray:
     return np.frombuffer(data[: len(data) // 4 * 4], np.float32)
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
     while not what():
         assert time.monotonic() < deadline, "it has not come about"
         time.sleep(0.05)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """bfloat16 in NumPy has the codec's bits, with NaNs that do not signal."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

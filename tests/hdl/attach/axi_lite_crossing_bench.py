@@ -4,8 +4,6 @@
 Not named as the benches that `inceptionn simulate` lists, which have one clock.
 """
 
-from __future__ import annotations
-
 import random
 
 import cocotb

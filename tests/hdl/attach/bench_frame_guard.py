@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FrameGuard: each side sees whole frames, whenever the other is reset."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FrameQueue: whole frames without a gap, their length and word, and which are dropped."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of Widener and Narrower: frames come through whole, at full pace, holes are marked."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of AlignmentUnit: every fill level meets every size, and every beat comes in its cycle."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of both codecs' BlockStatistics: sums and counts of every block, reported in their cycle."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict, deque
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of BlockStore: full rings, blocks read and dropped, data at every place."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from typing import Any

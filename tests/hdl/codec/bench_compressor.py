@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of Compressor: bursts in at any place of a beat, blocks and their statistics out."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import replace

@@ -4,8 +4,6 @@
 What becomes of every kind of block is the stand-alone decompressor's bench, which has one inside.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of both codecs' windows, BurstBuffer and PlaneBuffer: every position, every mix of sizes."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

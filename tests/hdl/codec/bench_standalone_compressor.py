@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of StandaloneCompressor: packets of fp32 bursts in, blocks out, against the golden model."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator
@@ -179,8 +177,8 @@ class TB(TestBench):
         return self.produced[first][0] - self.accepted[-1][0]
 
 
-def kinds(count: int, params: Parameters = DEFAULT) -> Packet:
-    return Packet(some_lanes(count, params, random), params)
+def kinds(count: int) -> Packet:
+    return Packet(some_lanes(count, DEFAULT, random))
 
 
 @TB.test()

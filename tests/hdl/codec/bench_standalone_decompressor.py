@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of StandaloneDecompressor: blocks in, bursts out, against the golden model."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator

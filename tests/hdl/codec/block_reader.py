@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The reading side of BlockStore and Compressor: blocks read or dropped at random."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stimulus of the compression datapath, and the parts of the golden model's answers that its stages give."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

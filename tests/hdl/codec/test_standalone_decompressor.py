@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The decompressor: its cocotb bench, then volume on a verilated model."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FrameCounters against sums in Python: parameters ``direction``, ``codec``, ``half``."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, deque
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 Parameters, neither needed: ``codec``, ``half``.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

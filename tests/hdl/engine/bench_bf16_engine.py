@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of both engines with bf16 lanes beside fp32: frames against the golden model; the pace."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

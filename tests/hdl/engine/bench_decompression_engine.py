@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of DecompressionEngine: frames of every kind against the golden model, and its pace."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import repeat

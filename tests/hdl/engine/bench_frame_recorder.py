@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FrameRecorder: beats and headers in, one record per frame and piece in its cycle."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

@@ -4,8 +4,6 @@
 The parts are laid out by the bench from the frames' bytes. Parameter ``lanes``.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import cocotb

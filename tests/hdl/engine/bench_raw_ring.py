@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of RawRing: what comes while there is room, and as much as may follow, is read in order."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

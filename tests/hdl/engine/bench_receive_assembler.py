@@ -4,8 +4,6 @@
 Parameter ``lanes``.
 """
 
-from __future__ import annotations
-
 import cocotb
 from receive_bench import QUEUE_LATENCY, ReceiveBench
 

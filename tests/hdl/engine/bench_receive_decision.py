@@ -4,8 +4,6 @@
 Parameter ``lanes``.
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from dataclasses import replace

@@ -4,8 +4,6 @@
 Every field that means something is compared with the frame's bytes. Parameter ``lanes``.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

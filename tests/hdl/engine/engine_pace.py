@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The pace of an engine: what the benches of both engines measure in the same way."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the benches of ReceiveAssembler and its two parts share: inputs, sink and tests."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator

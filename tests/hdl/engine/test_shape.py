@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which shapes of an engine there are, and which parts take bf16 lanes."""
 
-from __future__ import annotations
-
 import pytest
 
 from inceptionn.hdl.engine.shape import EngineShape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of FlowTable against the golden table, with flows that share slots and nearly share keys."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

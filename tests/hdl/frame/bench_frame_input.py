@@ -4,8 +4,6 @@
 Parameters ``pace``, ``data_bytes`` (32 unless given).
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

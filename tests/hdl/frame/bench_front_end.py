@@ -4,8 +4,6 @@
 Parameters ``transmit`` and ``lanes``. The parts have benches of their own; this one holds them together.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of HeaderParser against the golden parser; parameters ``transmit`` and ``lanes``."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of HeaderSum: frames with every kind of header, whole and cut, against sums of their bytes."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of HeaderWalk: every header, beat by beat, against what the bytes say; parameter ``lanes``."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

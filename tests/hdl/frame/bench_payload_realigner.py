@@ -4,8 +4,6 @@
 Parameter ``lanes``; with 16, a run may begin in its frame's first beat, after 42 bytes of headers or more.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import defaultdict

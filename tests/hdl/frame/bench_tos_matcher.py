@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of TosMatcher: every mask, every difference of a single bit, and random bytes."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The flow table in simulation, and the circuit of its hash against the function of the wire format."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The table of header fields, against the golden model's own numbers."""
 
-from __future__ import annotations
-
 import pytest
 from amaranth.hdl import Const
 

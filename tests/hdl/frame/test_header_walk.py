@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The walk along a header in simulation, and the words that are patched."""
 
-from __future__ import annotations
-
 import pytest
 from amaranth.hdl import Const, Signal
 

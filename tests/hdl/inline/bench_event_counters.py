@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of EventCounters against sums in Python: parameter ``slots``."""
 
-from __future__ import annotations
-
 import random
 
 from cocotb.triggers import ClockCycles, RisingEdge

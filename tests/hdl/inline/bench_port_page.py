@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PortPage: every word of the page through AXI4-Lite."""
 
-from __future__ import annotations
-
 import random
 
 from cocotb.triggers import ClockCycles, RisingEdge

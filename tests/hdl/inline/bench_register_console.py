@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of RegisterConsole: lines on a serial line, registers on AXI4-Lite."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of RgmiiMedium's link, of which all clocks are one, and of a value that crosses."""
 
-from __future__ import annotations
-
 import itertools
 
 from cocotb.triggers import ClockCycles, RisingEdge

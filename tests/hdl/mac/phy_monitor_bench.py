@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PhyMonitor and Mdio with a PHY whose registers are a dictionary."""
 
-from __future__ import annotations
-
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 

@@ -6,8 +6,6 @@ engines, each with a table of its own that sees the shared frames and a share of
 ``half``, not needed: engines with bf16 lanes.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import replace

@@ -4,8 +4,6 @@
 Parameter ``engines``.
 """
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -4,8 +4,6 @@
 Parameters ``engines``, ``flows``; ``half``, not needed: engines with bf16 lanes.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

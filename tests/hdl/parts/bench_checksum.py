@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of OnesComplementSum: exact sums, each in its cycle, the longest included."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of ElasticRegister: every item once, in order, one per cycle, one cycle late."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

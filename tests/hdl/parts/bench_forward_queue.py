@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PushQueue with ``forward``: every item once, in its cycle, for each permission to leave."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

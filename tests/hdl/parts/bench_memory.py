@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of BlockRam and LutRam: what was written last is read, after the memory's latency."""
 
-from __future__ import annotations
-
 import random
 
 from cocotb.triggers import FallingEdge, RisingEdge

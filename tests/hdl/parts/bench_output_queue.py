@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of OutputQueue: beats pushed in, frames out of an AXI4-Stream, under any back-pressure."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PushQueue: nothing lost with all of its slack used, nothing early, nothing late."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the benches of PushQueue share: a producer that uses all of its slack; a queue filled to the brim."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Blocks for the decompressor, good and malformed, and what must come out of each."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 A test only says what to send: a list of :class:`Stimulus`, and how the two streams pause.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

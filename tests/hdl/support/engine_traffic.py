@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stimuli for the engines' benches: hand-written cases, every header shape, cuts, limits, random traffic."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -108,9 +106,9 @@ def restored_checksum_edges() -> list[Stimulus]:
     return stimuli
 
 
-def cuts(frame: bytes, name: str, most: int = 130) -> list[Stimulus]:
-    """``frame`` cut off after every byte up to ``most``."""
-    return [Stimulus(frame[:end], name=f"{name}, cut") for end in range(1, min(len(frame), most) + 1)]
+def cuts(frame: bytes, name: str) -> list[Stimulus]:
+    """``frame`` cut off after every byte up to the 130th."""
+    return [Stimulus(frame[:end], name=f"{name}, cut") for end in range(1, min(len(frame), 130) + 1)]
 
 
 def cut_frames(data: bytes, form: Callable[[bytes], bytes] = bytes) -> list[Stimulus]:

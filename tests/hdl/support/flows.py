@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Flows for the benches of the flow table and of the directory."""
 
-from __future__ import annotations
-
 import random
 
 from inceptionn.sim.golden import Flow
@@ -15,8 +13,9 @@ def random_flow() -> Flow:
 
 
 def twins(flow: Flow) -> list[Flow]:
-    """Flows of the same slot that differ from ``flow`` in two bits: both in the lower half of the key, or
-    both in the upper, or one in each.
+    """Flows of the same slot that differ from ``flow`` in two bits.
+
+    Both are in the lower half of the key, or both in the upper, or one in each.
     """
     found = []
     for source, destination, source_port, destination_port in (

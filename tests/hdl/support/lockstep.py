@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Drives a pipeline cycle by cycle, and holds its outputs to the cycle in which each is due."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any

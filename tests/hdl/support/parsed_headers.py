@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the header parser must make of a frame, for its own bench and those of the decisions after it."""
 
-from __future__ import annotations
-
 from engine_bench import Stimulus, bits
 
 from inceptionn.sim.golden.parse import Headers, parse

@@ -37,12 +37,12 @@ def train(transport: Transport, steps: int = STEPS, **settings: Any) -> Any:
         return flatten(weights), group
 
 
-def by_hand(workers: int, steps: int = STEPS, lossy: Any = None) -> np.ndarray:
+def by_hand(workers: int, lossy: Any = None) -> np.ndarray:
     """The same training in one loop, with the mean of all workers' gradients."""
     weights = MODEL.initial()
     momentum = np.zeros_like(flatten(weights))
     batches = [Batches(DATA.train, 8, worker, workers) for worker in range(workers)]
-    for step in range(steps):
+    for step in range(STEPS):
         gradients = [flatten(MODEL.gradients(weights, b.at(step))) for b in batches]
         if lossy is not None:
             gradients = [lossy(g) for g in gradients]

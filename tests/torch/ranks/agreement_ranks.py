@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import digest, leave, model, sgd, steps
+from ranks import digest, model, sgd, steps
 from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
@@ -121,7 +121,8 @@ def refused_at_construction() -> list[str]:
     return [said(lambda settings=settings: CompressState(**settings)) for settings in wrong]
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
+    dist.init_process_group("gloo", timeout=timedelta(seconds=20))  # a rank that waits fails
     rank = dist.get_rank()
     found: dict[str, Any] = {}
     found["step"] = said(lambda: trained(resumed(6 - 4 * rank, {}, warm_up=4)))
@@ -144,10 +145,4 @@ def main() -> None:
     ddp = hooked(state)
     steps(ddp, sgd(ddp), range(3))  # the group goes on
     found["weights"], found["compressed"] = digest(ddp.module), state.compressed
-    leave(found)
-
-
-if __name__ == "__main__":
-    dist.init_process_group("gloo", timeout=timedelta(seconds=20))  # a rank that waits fails
-    main()
-    dist.destroy_process_group()
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import leave, mean_of, model, sgd, steps
+from ranks import mean_of, model, sgd, steps
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     FullyShardedDataParallel,
@@ -71,7 +71,7 @@ def reduce_in_16_bits(found: dict[str, Any], mesh: Any) -> None:
     found["2 bf16 types"] = [str(dtype) for dtype in seen]
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     dist.init_process_group("inceptionn")
     size = dist.get_world_size()
     found: dict[str, Any] = {}
@@ -100,9 +100,4 @@ def main() -> None:
         CompressedReduceScatter(CompressState(error_feedback=True))
     except ValueError as error:
         found["feedback"] = str(error)
-    leave(found)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import batch, digest, leave, model, sgd, steps, trained
+from ranks import batch, digest, model, sgd, steps, trained
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
     bf16_compress_wrapper,
     fp16_compress_wrapper,
@@ -223,7 +223,7 @@ def fed_back(codec: Codec) -> float:
     return float(residual.norm() / (total - dist.get_world_size() * mean).norm())
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     warnings.simplefilter("error", RuntimeWarning)
     dist.init_process_group("gloo")
     found: dict[str, Any] = {"plain": trained(lambda ddp: None)}
@@ -255,9 +255,4 @@ def main() -> None:
     found["resumed, buckets"] = resumed(True, **SMALL_BUCKETS)
     found["swapped"] = swapped()
     found["disagreeing"] = disagreeing()
-    leave(found)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from ranks import batch, leave, mean_of, model, trained
+from ranks import batch, mean_of, model, trained
 from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
@@ -173,7 +173,7 @@ def resumed(kind: Callable[..., torch.optim.Optimizer], **options: Any) -> bool:
     return weights.tobytes() == again.tobytes()
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     dist.init_process_group("gloo")
     found: dict[str, Any] = {"gradiveq": gradiveq(), "plain": trained(lambda ddp: None, range(STEPS))}
     with TorchTransport() as transport:
@@ -185,9 +185,4 @@ def main() -> None:
     kinds = [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad]
     momentum = {torch.optim.SGD: {"momentum": 0.9}}
     found["resumed"] = {kind.__name__: resumed(kind, lr=0.1, **momentum.get(kind, {})) for kind in kinds}
-    leave(found)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -53,7 +53,3 @@ def main() -> None:
         said = f"{type(error).__name__}: {error}"
     leave({"said": said, "seconds": time.monotonic() - begin})
     os._exit(0)  # no farewell: the group is broken
-
-
-if __name__ == "__main__":
-    main()

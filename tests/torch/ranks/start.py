@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each rank, where it begins: the program of ``ARGUMENTS`` in its own environment, its words in ``LOG``.
+"""Each rank, where it begins: ``main`` of ``ARGUMENTS`` in its own environment, its words in ``LOG``.
+
+What it returns is left for the test.
 
 The fixture ``ranks`` gives the three globals to a process that is forked from one with torch in it, since to
 import torch takes seconds.
 """
 
 import os
-import runpy
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 ARGUMENTS: list[str] = globals()["arguments"]
 ENVIRONMENT: dict[str, str] = globals()["environment"]
@@ -26,4 +29,7 @@ warnings.simplefilter("default")
 torch.set_num_threads(1)  # the ranks share the processors
 sys.argv = list(ARGUMENTS)
 sys.path.insert(0, str(Path(ARGUMENTS[0]).parent))
-runpy.run_path(ARGUMENTS[0], run_name="__main__")
+found = import_module(Path(ARGUMENTS[0]).stem).main()
+import_module("ranks").leave(found)
+if dist.is_initialized():
+    dist.destroy_process_group()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-from ranks import digest, leave, model, sgd, steps
+from ranks import digest, model, sgd, steps
 from torch.nn.parallel import DistributedDataParallel
 
 from inceptionn import Codec
@@ -135,7 +135,7 @@ def of_a_group() -> dict[str, Any]:
     return state.statistics().as_dict()
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     dist.init_process_group("gloo")
     found: dict[str, Any] = {
         "hook": of_the_hook(),
@@ -145,9 +145,4 @@ def main() -> None:
     }
     dist.barrier()
     found["group"] = of_a_group()
-    leave(found)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -180,7 +180,7 @@ def test_what_only_claims_to_be_rank_0_is_found_out(
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(error, match=text):
-            await_welcome(Line(ours, 5, stranger=True), hello(1, 2), 5, b"right")
+            await_welcome(Line(ours, 5), hello(1, 2), 5, b"right")
         ours.close()
         thread.join(10)
 
@@ -206,7 +206,7 @@ def test_what_has_not_proved_itself_costs_no_memory(proved: bool) -> None:
 
         thread = threading.Thread(target=flood)
         thread.start()
-        line = Line(ours, 5, stranger=True)
+        line = Line(ours, 5)
         with pytest.raises(PeerLost, match="a line is longer than 8192 bytes"):
             await_welcome(line, hello(1, 2), 5, b"right")
         assert len(line._partial) <= 1 << 15

@@ -79,10 +79,10 @@ def without(name: str) -> bytes:
 
 
 @contextmanager
-def knocking(port: int, noise: bytes, count: int = 4) -> Iterator[None]:
+def knocking(port: int, noise: bytes) -> Iterator[None]:
     """Connections that say something, wait at the port before any rank, and are held."""
     with ExitStack() as stack, suppress(ConnectionResetError, BrokenPipeError):
-        for _ in range(count):
+        for _ in range(4):
             sock = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             sock.sendall(noise)
         yield

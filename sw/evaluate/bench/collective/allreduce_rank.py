@@ -7,8 +7,6 @@ Under MPI, MPI's own all-reduce is measured in the same processes. Rank 0 prints
 measurement.
 """
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tables, figures and picture of ``inceptionn bench allreduce``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The time that a collective's statistics take, measured apart: in a call it is less than the noise."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The ways to all-reduce that are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sizes of arrays that a bench must time: larger than the processor's caches, within its memory."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

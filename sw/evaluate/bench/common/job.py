@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program with one rank on each host of a network, which reports by lines of JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -6,8 +6,6 @@ It is called as ``python -m inceptionn.evaluate.bench.ROOM.NAME_rank PLAN [RANK]
 PLAN is a JSON file that `job.lines_of` writes. Without RANK the program runs under MPI, which knows the rank.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

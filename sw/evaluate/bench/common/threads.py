@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks as threads of one process, for training runs in which the network plays no role."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

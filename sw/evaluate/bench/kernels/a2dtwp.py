@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench a2dtwp``: packing weights against memcpy, and copies to a GPU where there is one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -17,16 +17,7 @@ from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, for
 from ....collectives import StreamCodec
 from ....commands import report
 from ....commands.choice import Choice, choices
-from ....commands.console import (
-    Console,
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_figure,
-    tracked,
-    write_plot,
-)
+from ....commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_figure, tracked, write_plot
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Values of 16 bits in the codec, for ``inceptionn bench codec --dtype``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

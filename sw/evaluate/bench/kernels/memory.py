@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The memory that a call takes at its peak, as Linux counts resident pages."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Lossy ones get our error bound as an absolute tolerance. All run in one thread. 
 simply not measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Exact sums of the planes codec against sums of fp32 values, for ``inceptionn bench codec``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

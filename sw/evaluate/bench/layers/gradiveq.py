@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench gradiveq``: all-reduce in the compressed domain against raw and QSGD, and training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from operator import itemgetter

@@ -7,8 +7,6 @@ Prints one JSON line: milliseconds of processor time by variant and part, the mi
 of its own, so that the linear algebra can be held to one thread, as at the ranks.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

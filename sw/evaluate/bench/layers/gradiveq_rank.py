@@ -6,8 +6,6 @@
 Rank 0 prints one JSON line per variant.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

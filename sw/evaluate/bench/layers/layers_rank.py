@@ -6,8 +6,6 @@
 Rank 0 prints one JSON line per case.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The training systems that ``inceptionn bench layers`` compares, with one small interface."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

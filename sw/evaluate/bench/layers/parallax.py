@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench parallax``: sparse variables by servers, by all-gathers, and made dense."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any

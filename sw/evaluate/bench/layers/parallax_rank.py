@@ -7,8 +7,6 @@ Rank 0 prints one JSON line per group. The variants of a group are trained in tu
 other load on the machine affects all alike.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench ssd-sgd``: times per step next to the paper's model, and accuracy by delay."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from operator import itemgetter

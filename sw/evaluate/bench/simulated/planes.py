@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Our codecs between simulated ranks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

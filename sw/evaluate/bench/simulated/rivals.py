@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Other lossy compressors of gradients, in NumPy: what arrives, and how many bytes carry it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple

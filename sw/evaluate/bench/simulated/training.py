@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Data-parallel training in one process: the gradients of all ranks are the rows of one array."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

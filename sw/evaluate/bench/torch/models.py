@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The models of the bench: a perceptron, a convolutional network, a small transformer, with real data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 It is called as ``-m inceptionn.evaluate.bench.torch.rank PLAN`` with torchrun's variables.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import signal
@@ -34,10 +32,6 @@ WARM_UP = 3
 def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Call torch's own hook under another name: DDP takes that one for NCCL alone."""
     return bf16_compress_hook(state, bucket)
-
-
-# DDP looks at the annotations themselves.
-bf16_hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
 
 OPTIMIZERS: dict[str, Callable[[Any, Task], torch.optim.Optimizer]] = {

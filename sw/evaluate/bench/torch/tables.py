@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tables of ``inceptionn bench torch``, and their targets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import mean, median
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench torch``: DDP between shaped hosts, with this package's hooks and torch's own."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

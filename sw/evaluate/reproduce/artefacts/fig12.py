@@ -9,8 +9,6 @@ busy for 4 n of gradients, and then for 4 n of weights. Fig. 15 here assumes the
 measurements.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 13: epochs until WA and INC+C reach the same accuracy, and the remaining speed-up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...pays.ratios import TABLE_III, bits_ratio

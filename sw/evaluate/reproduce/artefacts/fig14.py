@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 14: ratio and accuracy of truncation and of the codec at three bounds, trained by rings."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

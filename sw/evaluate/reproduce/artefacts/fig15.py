@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 15: exchange time over the number of nodes: measured from 4 to 8 here, by the models to 1,024."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

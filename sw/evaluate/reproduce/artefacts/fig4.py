@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 4: truncating gradients, weights, or both, and what it does to accuracy; the codec beside it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 5: how gradients are distributed early, in the middle and at the end of a training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 7: what compression in software costs a training step: Snappy, SZ, truncation, this codec."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

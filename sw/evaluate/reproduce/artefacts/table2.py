@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Table II: where the time of a worker-aggregator step goes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

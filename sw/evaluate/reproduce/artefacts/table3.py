@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Table III: shares of values by compressed width, and whether the table is consistent."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Everything that the artefacts apply to a gradient: the codec's modes, truncation, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ Five full layers with 500 hidden units each (Sec. VII-A), batch 25 per worker, m
 5e-5 (Table I). Pixels are 8 x 8 and not 28 x 28, samples 1437 and not 60,000, so epochs are short.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All-reduces measured between shaped hosts of this machine with the bench's ranks. Needs root."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

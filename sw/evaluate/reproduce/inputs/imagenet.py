@@ -5,8 +5,6 @@ No data of ImageNet is used: images are random noise filtered to the spectrum of
 random. So gradients have the right layers, fan-ins and counts, and are labelled synthetic everywhere.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import cache

@@ -7,8 +7,6 @@ Workers send gradients to the aggregator, which sums them, updates the weights a
 (Fig. 2 of the paper). Rank 0 prints one line with the seconds of each part per iteration.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -4,8 +4,6 @@
 This is Horovod's method for TensorFlow's ``IndexedSlices``, and the paper's baseline.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ....collectives.building import Raw, WireForm, arriving, sums_exactly

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The assignment of a sparse variable's rows to partitions, and of partitions to servers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sets of row numbers, and their form in messages."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The sparse variables that servers hold, by key."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ....collectives.building import WireForm

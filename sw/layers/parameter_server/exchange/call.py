@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The statistics of a node's pushes, pulls and answers, in the ledger of its transport."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A push or a pull in flight."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 from typing import Generic, TypeVar

@@ -5,8 +5,6 @@ The *push leg* carries gradients to the servers, and the *pull leg* carries weig
 chosen separately.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol

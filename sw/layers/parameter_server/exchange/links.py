@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Messages with headers to and from several ranks concurrently, for a dedicated thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of CompressionBlock: every exponent, sign and mantissa edge at every bound and mode."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of CompressionUnit: bursts in, tag word, aligned vector and cleared bits out, in step."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

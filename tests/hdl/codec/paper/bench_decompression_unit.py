@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of DecompressionUnit, and so of DecompressionBlock: every 8- and 16-bit vector."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of ShifterTree: every four tags beside any others, every size of every vector."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

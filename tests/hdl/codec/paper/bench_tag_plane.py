@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of TagPlane: every place, every length of the last beat, every beat in its cycle."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of CodePlane: every place, every length of the last beat, every word and beat in its cycle."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of DequantisationUnit, and so of LaneDequantiser: every integer, at every bound."""
 
-from __future__ import annotations
-
 import random
 
 import cocotb

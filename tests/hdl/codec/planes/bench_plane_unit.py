@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PlaneUnit: bursts in; codes, aligned vector and the lanes' gains out, in their cycles."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A2DTWP (Zhuang et al. 2020), Table II: the parts of a batch with 32-bit weights and with packed ones."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ (Yu et al. 2018), Sec. 4: ratio, accuracy, and times as fast an aggregation."""
 
-from __future__ import annotations
-
 from statistics import mean, median
 from typing import Any
 

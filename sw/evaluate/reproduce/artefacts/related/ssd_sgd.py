@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD (Xu et al. 2020), Table 2: test accuracy by delay steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
