@@ -152,6 +152,19 @@ def _measure_in(
     return result
 
 
+def _measure_all(
+    names: list[str], seeds: list[int], cache_dir: Path, **settings: Any
+) -> list[dict[str, Any]]:
+    """Do :func:`measure` for each component, with ``settings``, and show what it is doing."""
+    results = []
+    with new_progress(Console(stderr=True), bar=False) as progress:
+        for name in names:
+            task = progress.add_task(name)
+            results.append(measure(name, seeds, cache_dir, note=noted(progress, task), **settings))
+            progress.remove_task(task)
+    return results
+
+
 def _route(fields: dict[str, Any]) -> Route:
     path, slow = (Hop(**hop) for hop in fields["path"]), (Slow(**end) for end in fields["slow"])
     return Route(**{**fields, "path": tuple(path), "slow": tuple(slow)})
@@ -265,7 +278,7 @@ def timing(
         whole(
             1,
             100,
-            "Placements for each seed, of which the best is routed. Default: 3 of a large netlist.",
+            "Placements for each seed, of which the best is routed. Default: 2 of a large netlist.",
             "--placements",
             show_default=False,
         ),
@@ -294,16 +307,10 @@ def timing(
     seeds = list(dict.fromkeys(seed or [1]))
     names, shape = _checked(components or [], lanes, codec, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
-    results = []
-    with new_progress(Console(stderr=True), bar=False) as progress:
-        for name in names:
-            task = progress.add_task(name)
-            result = measure(
-                name, seeds, cache_dir, shape=shape, engines=engines, placer=placer, placements=placements,
-                with_route=with_route, with_area=with_area, note=noted(progress, task),
-            )  # fmt: skip
-            results.append(result)
-            progress.remove_task(task)
+    results = _measure_all(
+        names, seeds, cache_dir, shape=shape, engines=engines, placer=placer, placements=placements,
+        with_route=with_route, with_area=with_area,
+    )  # fmt: skip
     report.show([table(results)])
     for result in results:
         _print_paths(report.console, result, every_hop=path, ends=slow)

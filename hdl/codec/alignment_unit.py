@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -75,18 +75,21 @@ class AlignmentUnit(wiring.Component):
         ending = valid & vector.last
         with m.If(valid):
             m.d.sync += level.eq(Mux(vector.last, 0, total[:bits]))
-        emits, ends = valid & (full | (vector.last & rest)), ending & ~(full & rest)
+        emits = valid & (full | (vector.last & rest))
         m.d.sync += over.eq(ending & full & rest)
-        p = Pipeline(m, control={"emit", "done", "over", "moves"})
+        p = Pipeline(m, control={"emit", "ending", "late", "done", "over", "moves"})
         # Only accepted vectors and delayed ends move the current beat: the rotation has no reset.
         p.let(moves=valid if self.width.payload_overlaps else valid | over)
         p.stage(
             rotation=level,
             rotated=vector.data,
             emit=emits if self.width.payload_overlaps else over | emits,
-            done=ends if self.width.payload_overlaps else over | ends,
+            ending=ending,
+            late=Const(0) if self.width.payload_overlaps else over,
         )
-        p.let(over=over)
+        p.let(
+            over=over, done=(p.ending & ~over) | p.late
+        )  # not before the register: that comes after an adder
 
         # Rotate by the level, then split at it. A last digit of one bit shares the stage of the split.
         rotate_in_stages(p, 1, bits // 2)

@@ -223,8 +223,8 @@ PROOFS = tuple(
           2, (
         Fault(_UNIT, "p.following, pending | p.current)" if lanes == 8 else "p.following, kept | p.current)",
               "p.current, pending | p.current)" if lanes == 8 else "p.current, kept | p.current)"),
-        Fault(_UNIT, "emits, ends = valid & (full | (vector.last & rest))",
-              "emits, ends = valid & (full | vector.last)"),
+        Fault(_UNIT, "emits = valid & (full | (vector.last & rest))",
+              "emits = valid & (full | vector.last)"),
     ), cover_depth=12, refute_depth=10)
     for lanes in (8, 16)
 )  # fmt: skip
