@@ -72,17 +72,22 @@ class OnesComplementSum(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        # A binary adder tree of one level per stage, gated at its input. A carry enters a chain of adders one
-        # place below its words: in the first level as long as there are chains, then in the next.
-        words = [Mux(self.valid, self.beat.word_select(i, 16), 0) for i in range(self.words)]
-        carries = [self.valid & self.carry[i] for i in range(self.carries)]
+        # A binary adder tree of one level per stage, gated before its last level: at its input, `valid` would
+        # have a load for each bit. A carry enters a chain of adders one place below its words: in the first
+        # level as long as there are chains, then in the next; those are gated here.
+        words = [self.beat.word_select(i, 16) for i in range(self.words)]
+        carries = [
+            self.carry[i] if i < self.words // 2 else self.valid & self.carry[i] for i in range(self.carries)
+        ]
         p = Pipeline(m, control={"last", "counts"})
         # Only accepted words count: the tree itself has no reset.
-        p.let(last=self.last, counts=self.valid | self.last)
+        p.let(last=self.last, adds=self.valid, counts=self.valid | self.last)
         waiting = max(0, len(carries) - len(words) // 2)
         if waiting:
             p.let(carries=Cat(carries[-waiting:]))
         while len(words) > 1:
+            if len(words) == 2:
+                words = [Mux(p.adds, word, 0) for word in words]
             sums: list[Value] = []
             for a, b in zip(words[::2], words[1::2], strict=True):
                 sums.append(self._with_carry(a, b, carries.pop(0)) if carries else a + b)
