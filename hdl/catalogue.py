@@ -305,6 +305,7 @@ CATALOGUE = {
                 {"shape": 33, "depth": 16, "slack": 5, "elastic": True},
                 {"shape": 33, "depth": 32, "slack": 9, "staged": True},
                 {"shape": 33, "depth": 16, "slack": 5, "elastic": True, "staged": True},
+                {"shape": 33, "depth": 16, "slack": 5, "direct": True},
             ),
         ),
         Entry(

@@ -15,6 +15,8 @@ from .group_issue import GroupIssue
 from .plane_decoder import PlaneDecoder
 from .ring_window import RingWindow
 
+_LANES_PER_GATE = 4
+
 
 def decoded_burst(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a burst of a restored block."""
@@ -75,14 +77,15 @@ class Decompressor(wiring.Component):
                 #: Beats are accepted: a register, low only when a buffer fills up. After it falls, at most
                 #: one more may follow.
                 "room": Out(1),
-                "bursts": Out(stream.Signature(decoded_burst(width))),  #: The lanes, block by block.
+                #: The lanes, block by block, from LUT RAM: the consumer registers them.
+                "bursts": Out(stream.Signature(decoded_burst(width))),
             }
         )
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
         """Count the cycles from a block's first beat to its first burst, at best."""
-        return int(cls.DECODER.latency_of(width) + cls.BUFFER.latency_of(width) + cls.UNIT.LATENCY + 5)
+        return int(cls.DECODER.latency_of(width) + cls.BUFFER.latency_of(width) + cls.UNIT.LATENCY + 4)
 
     def elaborate(self, platform: Any) -> Module:
         # Push flow from end to end. The splitter fills two buffers, planes and data. The decoder turns marks
@@ -97,7 +100,14 @@ class Decompressor(wiring.Component):
         marks = decoder.MARKS, decoder.mark_bits
         m.submodules.issue = issue = GroupIssue(marks, self.width)
         slack = buffer.latency + unit.LATENCY + 4
-        m.submodules.output = output = PushQueue(decoded_burst(self.width), 32, slack)
+        # Faults are joined on both sides of the queue: each has a gate on its way in, and one on its way out.
+        queued = {
+            "lanes": self.width.bits,
+            "present": self.width.lanes,
+            "last": 1,
+            "faults": 1 + self.width.lanes // _LANES_PER_GATE,
+        }
+        m.submodules.output = output = PushQueue(data.StructLayout(queued), 32, slack, direct=True)
 
         wiring.connect(m, wiring.flipped(self.beats), splitter.beats)
         wiring.connect(m, splitter.plane, decoder.beats)
@@ -106,7 +116,6 @@ class Decompressor(wiring.Component):
         wiring.connect(m, ends.o, issue.ends)
         wiring.connect(m, decoder.groups, issue.groups)
         wiring.connect(m, issue.requests, buffer.requests)
-        wiring.connect(m, output.o, wiring.flipped(self.bursts))
         # Up to seven beats are in flight when `room` falls, up to seven more after a surplus, and the
         # buffers overwrite their next two free slots.
         m.d.comb += [
@@ -119,6 +128,12 @@ class Decompressor(wiring.Component):
             ),
             issue.newest.eq(buffer.newest),
             issue.room.eq(output.room),
+            self.bursts.valid.eq(output.o.valid),
+            self.bursts.payload.lanes.eq(output.o.payload.lanes),
+            self.bursts.payload.present.eq(output.o.payload.present),
+            self.bursts.payload.last.eq(output.o.payload.last),
+            self.bursts.payload.fault.eq(output.o.payload.last & output.o.payload.faults.any()),
+            output.o.ready.eq(self.bursts.ready),
         ]
         self._finish(m, issue, buffer, unit, output)
         return m
@@ -146,18 +161,25 @@ class Decompressor(wiring.Component):
         self._decode(m, p, buffer, unit)
         p.until(cut + unit.LATENCY - 1)
         p.stage(present=Cat(~p.last | (p.more_lanes >= lane) for lane in range(self.width.lanes)))
-        fault = Signal()
-        earlier_fault = Signal()
         last = p.last
-        m.d.comb += fault.eq(p.fault | earlier_fault | unit.impossible.any())
+        earlier_fault = Signal()
+        faults = output.i.payload.faults
         with m.If(p.valid):
-            m.d.sync += earlier_fault.eq(fault & ~last)
+            m.d.sync += earlier_fault.eq(faults.any() & ~last)
         m.d.comb += [
             output.i.valid.eq(p.valid),
             output.i.payload.lanes.eq(unit.burst),
             output.i.payload.present.eq(p.present),
             output.i.payload.last.eq(last),
-            output.i.payload.fault.eq(last & fault),
+            faults.eq(
+                Cat(
+                    p.fault | earlier_fault,
+                    *(
+                        unit.impossible[lane : lane + _LANES_PER_GATE].any()
+                        for lane in range(0, self.width.lanes, _LANES_PER_GATE)
+                    ),
+                )
+            ),
         ]
 
     def _decode(self, m: Module, p: Pipeline, buffer: Any, unit: Any) -> None:

@@ -37,7 +37,12 @@ class PushQueue(wiring.Component):
         one place more, and an item can be taken three cycles after its push.
     forward : :class:`bool`
         The output is a push stream, too: ``o.valid`` is high for one cycle per item, in the cycle after one
-        with ``o_room``. Nothing holds an item, so no wide register has an enable. Excludes the other two.
+        with ``o_room``. Nothing holds an item, so no wide register has an enable.
+    direct : :class:`bool`
+        No output register, for a consumer that begins with one: ``o.payload`` is read from the LUT RAM. An
+        item can be taken in the cycle after its push. ``o.ready`` reaches few registers: the addresses.
+
+    At most one of ``elastic``, ``forward`` and ``direct``; ``staged`` goes with ``elastic`` or alone.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class PushQueue(wiring.Component):
         in_ram: Collection[str] = (),
         staged: bool = False,
         forward: bool = False,
+        direct: bool = False,
     ):
         if depth < 4 or depth & (depth - 1):
             raise ValueError(f"queue depth must be a power of two of at least 4, not {depth!r}")
@@ -57,8 +63,8 @@ class PushQueue(wiring.Component):
             raise ValueError(f"queue slack must leave room in its depth, not {(depth, slack)!r}")
         if in_ram and not elastic:
             raise ValueError(f"a queue that is not elastic keeps no fields apart: {sorted(in_ram)}")
-        if forward and (elastic or staged):
-            raise ValueError("a queue that forwards holds no item: neither elastic nor staged")
+        if elastic + forward + direct > 1 or (staged and (forward or direct)):
+            raise ValueError("a queue is one of elastic, forward and direct; the last two are not staged")
         self.shape = shape
         self.depth = depth
         self.slack = slack
@@ -66,6 +72,7 @@ class PushQueue(wiring.Component):
         self.in_ram = in_ram
         self.staged = staged
         self.forward = forward
+        self.direct = direct
         members = {
             #: Payloads in; only while ``room`` or within ``slack``.
             "i": In(stream.Signature(shape, always_ready=True)),
@@ -114,6 +121,8 @@ class PushQueue(wiring.Component):
             output = Signal(width, reset_less=True)
             m.d.comb += [take.eq(self.o_room), self.o.payload.eq(output)]
             m.d.sync += [output.eq(offer), self.o.valid.eq(load)]
+        elif self.direct:
+            m.d.comb += [take.eq(self.o.ready), self.o.valid.eq(stored), self.o.payload.eq(offer)]
         elif self.elastic:
             m.submodules.register = register = ElasticRegister(self.shape, in_ram=self.in_ram)
             m.d.comb += [

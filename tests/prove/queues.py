@@ -113,9 +113,11 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
     h.assume("at most `slack` pushes after room has fallen", dut.room | ~push | (late < slack))
 
     level = inside["level"]
-    held = [(dut.o.valid, inside["register.output"] if dut.elastic else inside["output"])]
+    held = []
     if dut.elastic:
-        held.append((inside["register.full"], inside["register.spare"]))
+        held = [(dut.o.valid, inside["register.output"]), (inside["register.full"], inside["register.spare"])]
+    elif not dut.direct:
+        held = [(dut.o.valid, inside["output"])]
     if dut.staged:
         held.append((inside["offered"], inside["offer"]))
         h.invariant("the stage is vacant or offers", inside["vacant"] != inside["offered"])
@@ -154,7 +156,7 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
             (inside["register.ready"] != inside["register.full"]) & (~inside["register.full"] | dut.o.valid),
         )
 
-    latency = 2 + dut.staged
+    latency = 2 + dut.staged - dut.direct
     recent = Signal(latency - 1)
     h.m.d.sync += recent.eq(Cat(push, recent))
     older = follower.count - sum(recent[i] for i in range(latency - 1))

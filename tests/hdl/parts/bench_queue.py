@@ -6,10 +6,10 @@ import random
 import cocotb
 from queue_bench import DEPTH, PARAMETERS, QueueBench
 
-STAGED = PARAMETERS.get("staged", False)
-PLACES = DEPTH + 1 + PARAMETERS.get("elastic", False) + STAGED
+STAGED, DIRECT = PARAMETERS.get("staged", False), PARAMETERS.get("direct", False)
+PLACES = DEPTH + 1 + PARAMETERS.get("elastic", False) + STAGED - DIRECT
 """Items that fit inside."""
-LATENCY = 2 + STAGED
+LATENCY = 2 + STAGED - DIRECT
 """Cycles from a push until the item can be popped."""
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The pushing queue in simulation, and what it refuses."""
 
+from itertools import combinations
+
 import pytest
 from amaranth.lib import data
 
@@ -8,10 +10,10 @@ from inceptionn.hdl.parts.elastic_register import ElasticRegister
 from inceptionn.hdl.parts.queue import PushQueue
 
 
-def test_forward_alone() -> None:
-    for other in ("elastic", "staged"):
-        with pytest.raises(ValueError, match="neither elastic nor staged"):
-            PushQueue(8, 16, 5, forward=True, **{other: True})
+@pytest.mark.parametrize("kinds", [*combinations(("elastic", "forward", "direct"), 2), ("forward", "staged")])
+def test_one_kind_of_output(kinds: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match="one of elastic, forward and direct"):
+        PushQueue(8, 16, 5, **dict.fromkeys(kinds, True))
 
 
 @pytest.mark.parametrize(("depth", "slack"), [(16, 14), (4, 2), (32, -1), (32, 40)])
