@@ -25,6 +25,8 @@ from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
 
+_ETHERTYPES = ETHERTYPE_VLAN, ETHERTYPE_SERVICE_VLAN, ETHERTYPE_IPV4, ETHERTYPE_IPV6
+
 
 class ParsedHeader(data.Struct):
     """The header fields that an engine uses. Numbers are in host order, lengths in bytes."""
@@ -176,23 +178,27 @@ class HeaderParser(wiring.Component):
         bf16_tos: Any = Const(0, 8)
         if self.width.half:
             bf16_tos = Signal(8, name="bf16_tos", reset_less=True)
-        vlan, stacked, ipv6, ipv4 = (Signal(name=name) for name in ("vlan", "stacked", "ipv6", "ipv4"))
-        tagged = outer == ETHERTYPE_VLAN
+        outer_is, inner_is = (
+            {ethertype: Signal(name=f"{place}_is_{ethertype:04x}") for ethertype in _ETHERTYPES}
+            for place in ("outer", "inner")
+        )
         with m.If(first):
-            m.d.sync += [
-                head.eq(beat.data),
-                config.eq(self.config),
-                vlan.eq(tagged),
-                stacked.eq(
-                    (outer == ETHERTYPE_SERVICE_VLAN)
-                    | (tagged & ((inner == ETHERTYPE_SERVICE_VLAN) | (inner == ETHERTYPE_VLAN)))
-                ),
-                ipv6.eq(Mux(tagged, inner == ETHERTYPE_IPV6, outer == ETHERTYPE_IPV6)),
-                ipv4.eq(Mux(tagged, inner == ETHERTYPE_IPV4, outer == ETHERTYPE_IPV4)),
-            ]
-
+            m.d.sync += [head.eq(beat.data), config.eq(self.config)]
+            for ethertype in _ETHERTYPES:
+                m.d.sync += [
+                    outer_is[ethertype].eq(outer == ethertype),
+                    inner_is[ethertype].eq(inner == ethertype),
+                ]
             if self.width.half:
                 m.d.sync += bf16_tos.eq(self.bf16_tos)
+
+        # What the types mean is worked out after their registers: each has 16 bits to compare.
+        vlan = outer_is[ETHERTYPE_VLAN]
+        stacked = outer_is[ETHERTYPE_SERVICE_VLAN] | (
+            vlan & (inner_is[ETHERTYPE_SERVICE_VLAN] | inner_is[ETHERTYPE_VLAN])
+        )
+        ipv6 = Mux(vlan, inner_is[ETHERTYPE_IPV6], outer_is[ETHERTYPE_IPV6])
+        ipv4 = Mux(vlan, inner_is[ETHERTYPE_IPV4], outer_is[ETHERTYPE_IPV4])
 
         # With the second beat, the rest. If the first beat holds all fields, this happens one cycle after it,
         # and what was taken with it follows.

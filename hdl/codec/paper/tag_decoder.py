@@ -44,12 +44,12 @@ class TagDecoder(PlaneDecoder):
         tagged = Cat(p.marks.word_select(lane, 2).any() for lane in range(self.width.lanes))
         sizes = [vector_bytes(p.marks.word_select(lane, 2)) for lane in range(self.width.lanes)]
         pairs = {f"pair_{i}": (sizes[2 * i] + sizes[2 * i + 1])[:4] for i in range(self.width.lanes // 2)}
+        p.stage(found=Cat(p.unusable, absent & tagged), **pairs)
+        p.let(fault=p.found.any())
         if self.width.groups == 1:
-            p.stage(fault=p.unusable | (absent & tagged).any(), **pairs)
             p.stage(total=self._sum_of_pairs(p, 0))
             return
-        p.stage(found=Cat(p.unusable, absent & tagged), **pairs)
-        p.stage(fault=p.found.any(), lower=self._sum_of_pairs(p, 0), upper=self._sum_of_pairs(p, 4))
+        p.stage(lower=self._sum_of_pairs(p, 0), upper=self._sum_of_pairs(p, 4))
         p.stage(total=p.lower + p.upper)
 
     @staticmethod
