@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from inceptionn.wire import LANE_BYTES
@@ -77,23 +77,30 @@ class DecompressionEngine(Engine):
             payload.i.payload.malformed.eq(decompressor.bursts.payload.fault),
             decompressor.bursts.ready.eq(payload.i.ready),
         ]
-        self._wait(m, front, header, waiting)
+        self._wait(m, front, waiting)
         self._select_blocks(m, front, decision, blocks)
         return m
 
-    def _wait(self, m: Module, front: FrontEnd, header: Any, waiting: PushQueue) -> None:
+    def _wait(self, m: Module, front: FrontEnd, waiting: PushQueue) -> None:
         """Give the delay queue all beats; with the last, whether the frame has the length that IP states."""
         beat, item = front.late_beats.payload, waiting.i.payload
-        width = self.shape.bytes
-        before = Signal(17)
+        # The place of the last byte by IP's length, as beat and byte: compared with this beat's number and
+        # count of bytes in one comparison, without an adder.
+        place_bits = self.shape.place_bits
+        number = Signal(17 - place_bits)
+        last_byte = Signal(17)
+        with m.If(front.headers.valid):
+            m.d.sync += last_byte.eq(front.headers.payload.header.frame_length - 1)
         with m.If(front.late_beats.valid):
-            m.d.sync += before.eq(Mux(beat.last, 0, Mux(before[16], before, before + width)))
+            m.d.sync += number.eq(Mux(beat.last, 0, number + ~number[-1]))
         m.d.sync += [
             waiting.i.valid.eq(front.late_beats.valid),
             item.tdata.eq(beat.data),
             item.last.eq(beat.last),
             item.bad.eq(beat.bad),
-            item.short.eq(before + beat.count < header.frame_length),
+            item.short.eq(
+                Cat(beat.count, number) <= Cat(last_byte[:place_bits], Const(0, 1), last_byte[place_bits:])
+            ),
             item.ending.eq(beat.count),
         ]
 
