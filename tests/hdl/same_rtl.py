@@ -232,6 +232,7 @@ def compare(before: Path | None, after: Path | None, work: Path) -> str:
 def main(argv: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Compare the hardware of a commit with the working tree's.")
     parser.add_argument("base", nargs="?", default="HEAD", help="commit to compare with (default: HEAD)")
+    parser.add_argument("--head", metavar="COMMIT", help="commit in place of the working tree")
     parser.add_argument("--only", default="", metavar="REGEX", help="only circuits whose name matches")
     parser.add_argument("--all", action="store_true", help="the NIC with four engines, too: minutes more")
     parser.add_argument("--emit", type=Path, metavar="DIR", help="only write the RTLIL of this tree")
@@ -241,11 +242,14 @@ def main(argv: Iterable[str] | None = None) -> int:
         return 0
     options = ["--only", arguments.only, *(["--all"] if arguments.all else [])]
     with tempfile.TemporaryDirectory(prefix="same-rtl-") as scratch:
-        folders = {name: Path(scratch) / name for name in ("checkout", "before", "after")}
+        folders = {name: Path(scratch) / name for name in ("base", "head", "before", "after")}
         for folder in folders.values():
             folder.mkdir()
-        emit_commit(arguments.base, folders["checkout"], folders["before"], options)
-        emit(folders["after"], arguments.only, arguments.all)
+        emit_commit(arguments.base, folders["base"], folders["before"], options)
+        if arguments.head:
+            emit_commit(arguments.head, folders["head"], folders["after"], options)
+        else:
+            emit(folders["after"], arguments.only, arguments.all)
         found = {side: {path.stem: path for path in folders[side].iterdir()} for side in ("before", "after")}
         verdicts = Counter()
         for name in sorted({*found["before"], *found["after"]}):

@@ -36,7 +36,7 @@ from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-_MODULES = "paper_codec planes_codec joins packing queues events clocks headers bus frames layout"
+_MODULES = "paper_codec planes_codec joins sums packing queues events clocks headers bus frames layout"
 MODULES = tuple(_MODULES.split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
 ROOT = Path(__file__).parents[2]
