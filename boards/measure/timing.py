@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -54,8 +55,8 @@ def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[st
     """Return short name and factory of a component.
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
-    :data:`inceptionn.hdl.catalogue.CATALOGUE`, or ``package.module:Factory``. Raises ``ValueError`` for any
-    other. ``shape`` and the NIC's ``engines`` are those of the tops. What is not the default is
+    :data:`inceptionn.hdl.catalogue.CATALOGUE` as it is built in the NIC, or with ``/N`` of its N-th checked
+    size, or ``package.module:Factory``. Raises ``ValueError`` for any other. ``shape`` and the NIC's ``engines`` are those of the tops. What is not the default is
     part of the short name: ``planes_nic_2x16`` has two engines of 16 lanes.
     """
     if ":" in name:
@@ -75,11 +76,14 @@ def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[st
         size = "" if (engines, shape.lanes) == (1, USUAL.lanes) else f"_{engines}x{shape.lanes}"
         tops = tops_of(shape, engines) if kind or size else TOPS
         return f"{kind}{short}{size}", tops[top]
-    if name in CATALOGUE:
-        return name, CATALOGUE[name].make_built
+    part, slash, number = name.partition("/")
+    if part in CATALOGUE and not slash:
+        return name, CATALOGUE[part].make_built
+    if part in CATALOGUE and number in map(str, range(1, len(CATALOGUE[part].variants) + 1)):
+        return f"{part}_{number}", partial(CATALOGUE[part].make, int(number) - 1)
     known = ", ".join(sorted(top.removeprefix("inceptionn_") for top in TOPS))
     raise ValueError(
-        f"component must be one of {known}, a part (`inceptionn simulate --list`) or "
+        f"component must be one of {known}, a part (`inceptionn simulate --list`, with /N its N-th size) or "
         f"package.module:Factory, not {name!r}"
     )
 

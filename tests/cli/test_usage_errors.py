@@ -217,6 +217,7 @@ SAID = {
         "nowhere:Nothing": "no component 'nowhere:Nothing'",
         "no_such_top": "component must be one of compressor, decompressor, nic",
         "rocket": "component must be one of compressor, decompressor, nic, a part",
+        "queue/99": "with /N its N-th size) or package.module:Factory, not 'queue/99'",
         "nic --placer sa": "must be one of heap, static, not 'sa'",
     },
 }
