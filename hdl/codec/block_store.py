@@ -48,14 +48,13 @@ class BlockReader(wiring.Signature):
         self.width = width
         super().__init__(
             {
-                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it.
+                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it. So it is
+                #: in the cycle after the last ``step`` or the ``drop`` of the one before, if it was complete
+                #: three cycles earlier.
                 "valid": Out(1),
                 "shape": Out(block_shape(width)),  #: The current block's.
                 "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.
                 "last": Out(1),  #: The next ``step`` is the block's last.
-                #: The next block waits: it is ``valid`` in the cycle after this one's last ``step`` or its
-                #: ``drop``.
-                "follows": Out(1),
                 #: Discards the current block, of which no beat may have been read. Not together with
                 #: ``step``.
                 "drop": In(1),
@@ -123,7 +122,9 @@ class BlockStore(wiring.Component):
         m.submodules.data = stored = BlockRam(self.width.bits, self.data_depth)
         blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
-        m.submodules.shapes = shapes = PushQueue(block_shape(self.width), 64, blocks + 1, elastic=True)
+        m.submodules.shapes = shapes = PushQueue(
+            block_shape(self.width), 64, blocks + 1, elastic=True, staged=True
+        )
         wiring.connect(m, wiring.flipped(self.shapes), shapes.i)
 
         self._write(m, tags, stored, shapes.room)
@@ -136,7 +137,6 @@ class BlockStore(wiring.Component):
         m.d.comb += [
             load.eq(~current.valid | current.drop | (current.step & current.last)),
             shapes.o.ready.eq(load),
-            current.follows.eq(shapes.o.valid),
         ]
         with m.If(load):
             m.d.sync += [current.valid.eq(shapes.o.valid), current.shape.eq(shape)]

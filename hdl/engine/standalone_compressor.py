@@ -21,8 +21,8 @@ class StandaloneCompressor(wiring.Component):
 
     Store and forward, since a block's plane precedes its data. Throughput: one input beat per cycle, with 8
     lanes and one idle cycle between packets. Where blocks are longer than their packets, one output beat per
-    cycle. Latency from the last input beat to the first output beat of an idle compressor: 29 cycles, with 16
-    lanes 34; of the planes codec 27 and 32.
+    cycle. Latency from the last input beat to the first output beat of an idle compressor: 30 cycles, with 16
+    lanes 35; of the planes codec 28 and 33.
 
     A packet of more than 2304 lanes gives the block of its first 2304, marked as overlong; the next packet is
     not affected.

@@ -28,7 +28,6 @@ class _Next(data.Struct):
     active: 1  # there is a frame
     drops: 1  # drops its block, with the frame's first beat
     in_block: 1  # reads it
-    uses: 1  # either
     raw_last: 1  # the last beat of a frame that is copied
     after_shim: 1  # the beat after the one in which the shim begins
 
@@ -59,7 +58,9 @@ class TransmitAssembler(wiring.Component):
                 #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
                 #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                "blocks": In(BlockReader(shape)),  #: From the Compressor.
+                #: From the Compressor. Blocks are complete long before their orders, which wait for their sums:
+                #: so each is there for its first command, and none is waited for.
+                "blocks": In(BlockReader(shape)),
                 "m_axis": Out(AXIStream(width)),  #: The frames.
             }
         )
@@ -145,8 +146,6 @@ class TransmitAssembler(wiring.Component):
         advance = Signal()
         over = Signal()
         load = Signal()
-        takes = Signal()
-        there = Signal()
         in_shim = Signal()
         m.d.sync += room.eq(output.room)
         m.d.comb += [
@@ -156,11 +155,7 @@ class TransmitAssembler(wiring.Component):
             advance.eq(idle | go),
             over.eq(idle | now.raw_last | (now.in_block & blocks.last)),
             load.eq(advance & over),
-            # An order waits for its block, so no command has to. If this command is the last of its block,
-            # the next one counts.
-            there.eq(~following.block | Mux(now.uses, blocks.follows, blocks.valid)),
-            takes.eq(orders.valid & there),
-            orders.ready.eq(advance & (over & there)),
+            orders.ready.eq(load),
             walk.step.eq(advance),
             walk.load.eq(over),
             in_shim.eq(walk.in_header & walk.in_payload),
@@ -173,15 +168,14 @@ class TransmitAssembler(wiring.Component):
         m.d.comb += [
             goes_on.active.eq(1),
             goes_on.in_block.eq(in_block),
-            goes_on.uses.eq(in_block),
             goes_on.raw_last.eq(~compressed & (left == 2)),
             goes_on.after_shim.eq(in_shim),
         ]
-        begins = self._first_command(m, following, takes, following_spills)
+        begins = self._first_command(m, following, orders.valid, following_spills)
         with m.If(advance):
             with m.If(over):
                 m.d.sync += [
-                    idle.eq(~takes),
+                    idle.eq(~orders.valid),
                     compressed.eq(following.compressed),
                     spills.eq(following_spills),
                     left.eq(following.beats),
@@ -195,7 +189,7 @@ class TransmitAssembler(wiring.Component):
             go=go,
             load=load,
             reads_raw=go & walk.in_header,
-            takes=advance & (over & takes),
+            takes=load & orders.valid,
             following=following,
             last=over,
             block_ending=blocks.shape.ending,
@@ -228,7 +222,6 @@ class TransmitAssembler(wiring.Component):
             begins.active.eq(takes),
             begins.drops.eq(takes & order.block & ~order.compressed),
             begins.in_block.eq(takes & early & ~spills),
-            begins.uses.eq(begins.drops | begins.in_block),
             begins.raw_last.eq(takes & ~order.compressed & (order.beats == 1)),
         ]
         return begins

@@ -24,7 +24,7 @@ class Compressor(compressor.Compressor):
         burst ─► CompressionUnit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
                                   └─ tag words ────► TagPlane ──────► tag ring ──┴─ BlockStore ─► beat
 
-    A block can be read 21 cycles after its last burst, with 16 lanes 25. With 16 lanes, some blocks need an
+    A block can be read 22 cycles after its last burst, with 16 lanes 26. With 16 lanes, some blocks need an
     idle cycle (:class:`TagPlane`).
 
     Parameters and members are those of the base.

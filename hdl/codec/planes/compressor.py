@@ -25,7 +25,7 @@ class Compressor(compressor.Compressor):
         burst ─► PlaneUnit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
                             └─ codes ────────► CodePlane ─────► tag ring ──┴─ BlockStore ─► beat
 
-    A block can be read 19 cycles after its last burst, with 16 lanes 23. With 16 lanes no block needs an idle
+    A block can be read 20 cycles after its last burst, with 16 lanes 24. With 16 lanes no block needs an idle
     cycle. ``t`` and ``b`` are not used.
 
     Parameters and members are those of the base.

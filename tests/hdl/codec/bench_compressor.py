@@ -32,7 +32,7 @@ from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import FP32_LANES, GROUP_LANES, MAX_LANES, LaneType, Parameters
 
-READY = {"paper": {8: 21, 16: 25}, "planes": {8: 19, 16: 23}}[CODEC][WIDTH]
+READY = {"paper": {8: 22, 16: 26}, "planes": {8: 20, 16: 24}}[CODEC][WIDTH]
 """Cycles from a block's last burst until it can be read, as the component promises."""
 LATE = {8: 8, 16: 16}[WIDTH]
 """Bursts that may follow after ``room`` has fallen."""

@@ -28,7 +28,7 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import MAX_LANES, Parameters
 
-LATENCY = {"paper": {8: 29, 16: 34}, "planes": {8: 27, 16: 32}}[CODEC][WIDTH]
+LATENCY = {"paper": {8: 30, 16: 35}, "planes": {8: 28, 16: 33}}[CODEC][WIDTH]
 """Cycles from a packet's last beat to its block's first, where the output is idle."""
 PAUSE = {8: 1, 16: 0}[WIDTH]
 """Idle cycles that the input needs between packets."""

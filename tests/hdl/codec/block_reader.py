@@ -25,8 +25,6 @@ class BlockReader(Lockstep):
         """Shape and beats of every block not yet read."""
         self.at = 0
         """Beats read of the block at hand."""
-        self.followed: int | None = None
-        """Whether a block was said to follow the one that was done with in the last cycle."""
         self.dropped = 0
         self.read_whole = 0
 
@@ -38,9 +36,6 @@ class BlockReader(Lockstep):
 
     def reading(self, step: float, drop: float = 0.0) -> dict[str, int]:
         """Inputs of the present cycle: a step with this probability, or a drop of a block not yet begun."""
-        if self.followed is not None:
-            assert self.read("blocks_valid") == self.followed, f"cycle {self.now}: not as `follows` said"
-            self.followed = None
         if not self.read("blocks_valid"):
             return {}
         assert self.blocks, f"cycle {self.now}: a block is at hand, but none was written"
@@ -51,7 +46,6 @@ class BlockReader(Lockstep):
         assert self.read("blocks_last") == (self.at == len(beats) - 1), f"cycle {self.now}: beat {self.at}"
         if self.at == 0 and random.random() < drop:
             self.blocks.popleft()
-            self.followed = self.read("blocks_follows")
             self.dropped += 1
             return {"blocks_drop": 1}
         if random.random() >= step:
@@ -60,7 +54,6 @@ class BlockReader(Lockstep):
         self.at += 1
         if self.at == len(beats):
             self.blocks.popleft()
-            self.followed = self.read("blocks_follows")
             self.at = 0
             self.read_whole += 1
         return {"blocks_step": 1}

@@ -135,7 +135,7 @@ class TB(Lockstep):
         """Runs frames through and checks each.
 
         ``offer``, ``blocks``, ``take``: probability in each cycle that an order shows, that the next block is
-        ready, even behind the current one, and that the sink is.
+        complete, without which its order does not show, and that the sink is ready.
         """
         dut = self.dut
         orders = deque((ORDER.const(f.order).as_bits(), f) for f in frames)
@@ -147,7 +147,8 @@ class TB(Lockstep):
         behind_orders = 0  # beats that the orders shown so far need
         answers = deque([random.getrandbits(8 * BURST_BYTES)] * BlockRam.LATENCY)
         store = Store(frames)
-        shown = ready = follows = False
+        shown = False
+        complete = ordered = left = 0  # blocks so far: complete, of orders that were taken, and done with
         came, out = bytearray(), deque(self._joined(frames))
         limit = self.now + 500 + 30 * sum(len(cut(f.raw)) + len(cut(f.leaves)) for f in frames)
         self.began = 0
@@ -159,14 +160,14 @@ class TB(Lockstep):
                 ring[written % DEPTH] = to_write.popleft()
                 written += 1
             needs = orders[0][1].order["beats"] if orders else 0
+            complete = min(left + len(store.blocks), complete + (random.random() < blocks))
             there = written - self.base >= behind_orders + needs
+            there = there and (not orders or not orders[0][1].block or ordered < complete)
             shown = bool(orders) and there and (shown or random.random() < offer)
             dut.orders_valid.value = shown
             dut.orders_payload.value = orders[0][0] if shown else random.getrandbits(ORDER.size)
-            ready = bool(store.blocks) and (ready or random.random() < blocks)
-            follows = ready and len(store.blocks) > 1 and (follows or random.random() < blocks)
+            ready = left < complete
             dut.blocks_valid.value = ready
-            dut.blocks_follows.value = follows if ready else random.getrandbits(1)
             dut.blocks_last.value = store.last() if ready else random.getrandbits(1)
             shape = {"ending": store.ending() if ready else random.randrange(BURST_BYTES)}
             self.write("blocks_shape", shape)
@@ -178,12 +179,11 @@ class TB(Lockstep):
             answers.append(ring.get(self.read("raw_address"), 0))
             if shown and self.read("orders_ready"):
                 behind_orders += needs
-                orders.popleft()
+                ordered += bool(orders.popleft()[1].block)
                 shown = False
             step, drop = bool(self.read("blocks_step")), bool(self.read("blocks_drop"))
             assert ready or not (step or drop), "a block was taken that is not there"
-            if store.advance(step, drop):
-                ready, follows = follows, False
+            left += store.advance(step, drop)
             if take_now and self.read("m_axis_tvalid"):
                 self._collect(came, out)
             await self.cycle()
