@@ -58,8 +58,8 @@ class TransmitAssembler(wiring.Component):
                 #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
                 #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                #: From the Compressor. Blocks are complete long before their orders, which wait for their sums:
-                #: so each is there for its first command, and none is waited for.
+                #: From the Compressor. A block can be read before its report is given, and so some cycles before
+                #: its order: it is there for its first command, and none is waited for.
                 "blocks": In(BlockReader(shape)),
                 "m_axis": Out(AXIStream(width)),  #: The frames.
             }

@@ -204,6 +204,8 @@ async def can_be_read_in_time(tb):
                 await tb.tick()
             found = tb.now - tb.sent
             assert found == READY, f"{count} lanes of {kind}: {found} cycles"
+            # The transmit assembler waits for the report's order, and not for the block.
+            assert tb.reports, "the report came before the block can be read"
             tb.step_probability = 1.0
             await tb.finish()
 
