@@ -17,6 +17,7 @@ from ...layers.parameters import (
 )
 from .data import Batch, Batches, Dataset, digits, zipf_documents
 from .models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
+from .momentum import Momentum
 from .transformer import Transformer
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Floats",
     "Gradients",
     "Model",
+    "Momentum",
     "Parameters",
     "RowSparse",
     "SoftmaxRegression",

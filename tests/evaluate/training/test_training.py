@@ -11,6 +11,7 @@ from inceptionn.evaluate.training import (
     Batches,
     EmbeddingClassifier,
     Model,
+    Momentum,
     RowSparse,
     SoftmaxRegression,
     Transformer,
@@ -20,6 +21,11 @@ from inceptionn.evaluate.training import (
     unflatten,
     zipf_documents,
 )
+
+
+def test_momentum_by_hand() -> None:
+    change, gradient = Momentum(0.5, 0.75), np.array([4, -2], np.float32)
+    assert [change(gradient).tolist() for _ in range(2)] == [[-2, 1], [-3.5, 1.75]]
 
 
 def test_softmax_regression_by_hand() -> None:

@@ -18,7 +18,7 @@ from ....commands.codec_option import CodecOption, ModeOption, chosen
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport
 from ....wire import PLANES
-from ...training import MLP, Batches, Floats, digits, flatten, unflatten
+from ...training import MLP, Batches, Floats, Momentum, digits, flatten, unflatten
 from ...training.data import require_digits
 from ..common.data import one_thread
 from ..common.threads import on_ranks
@@ -118,7 +118,7 @@ class _Worker:
         self._batches = Batches(self.data.train, BATCH, transport.rank, transport.size, seed)
         self._shapes = self.model.initial(seed)
         self._weights = flatten(self._shapes)
-        self._velocity = np.zeros_like(self._weights)
+        self._change = Momentum(RATE, MOMENTUM)
 
     def gradient(self, step: int) -> Floats:
         """Return this rank's gradient, flat."""
@@ -126,9 +126,7 @@ class _Worker:
 
     def apply(self, mean: Floats) -> None:
         """Take a step of momentum."""
-        self._velocity *= np.float32(MOMENTUM)
-        self._velocity -= np.float32(RATE) * mean
-        self._weights += self._velocity
+        self._weights += self._change(mean)
 
     @property
     def parameters(self) -> dict[str, Floats]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -60,21 +60,18 @@ def _train(
     model: Model, batches: Sequence[Batches], steps: int, chosen: Container[int], seed: int
 ) -> list[list[Floats]]:
     """Return the workers' gradients of the chosen steps of a training with momentum."""
-    workers = len(batches)
-    parameters = model.initial(seed)
-    velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
-    kept: list[list[Floats]] = [[] for _ in range(workers)]
+    from ...training import Momentum, flatten, unflatten
+
+    shapes = model.initial(seed)
+    vector = flatten(shapes)
+    parameters, change = unflatten(vector, shapes), Momentum(RATE / len(batches), MOMENTUM)
+    kept: list[list[Floats]] = [[] for _ in batches]
     for step in range(steps):
-        gradients = [
-            cast("dict[str, Floats]", model.gradients(parameters, batch.at(step))) for batch in batches
-        ]
+        gradients = [flatten(model.gradients(parameters, batch.at(step))) for batch in batches]
         if step in chosen:
-            for worker, gradient in enumerate(gradients):
-                kept[worker].append(np.concatenate([gradient[name].ravel() for name in parameters]))
-        for name, values in parameters.items():
-            velocity[name] *= np.float32(MOMENTUM)
-            velocity[name] -= np.float32(RATE / workers) * sum(gradient[name] for gradient in gradients)
-            values += velocity[name]
+            for values, gradient in zip(kept, gradients, strict=True):
+                values.append(gradient)
+        vector += change(np.sum(gradients, axis=0))
     return kept
 
 

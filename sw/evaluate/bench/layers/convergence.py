@@ -17,7 +17,19 @@ from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport
 from ....wire import MAX_K
-from ...training import CNN, MLP, Batches, Dataset, Floats, Model, Transformer, digits, flatten, unflatten
+from ...training import (
+    CNN,
+    MLP,
+    Batches,
+    Dataset,
+    Floats,
+    Model,
+    Momentum,
+    Transformer,
+    digits,
+    flatten,
+    unflatten,
+)
 from ...training.data import require_digits
 from ..common.data import one_thread
 from ..common.threads import on_ranks
@@ -130,7 +142,7 @@ def _rank(
     batches = Batches(data.train, BATCH, transport.rank, transport.size, run.seed)
     parameters = model.initial(run.seed)
     vector = flatten(parameters)
-    velocity, total = np.zeros_like(vector), np.empty_like(vector)
+    change, total = Momentum(RATE, MOMENTUM), np.empty_like(vector)
     kept = []
     sent = 0
     for step in range(steps):
@@ -140,9 +152,7 @@ def _rank(
         before = transport.bytes_sent
         allreduce_comp(transport, gradient, total, MEAN, **settings)
         sent += transport.bytes_sent - before
-        velocity *= np.float32(MOMENTUM)
-        velocity -= np.float32(RATE) * total
-        vector += velocity
+        vector += change(total)
         last = step + 1 == steps
         if transport.rank == 0 and (last or (step + 1) % max(1, steps // POINTS) == 0):
             run.steps.append(step + 1)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .... import Codec
 from ....collectives import MEAN, allreduce_comp
 from ....layers.parameter_server import MomentumSGD, ParameterServer
@@ -16,7 +14,7 @@ from ....layers.ssd_sgd import SSDSGD
 from ....layers.traffic import Traffic
 from ....transport import Transport
 from ....wire import DEFAULT_CODEC, CodecName
-from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
+from ...training import Batch, Model, Momentum, Parameters, flatten, unflatten
 
 
 class Job(NamedTuple):
@@ -101,11 +99,11 @@ class _AllReduce(Run):
     """Every rank keeps all weights; gradients by ring (INCEPTIONN's Algorithm 1)."""
 
     def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
-        self.transport, self.model, self.job, self.settings = transport, model, job, settings
+        self.transport, self.model, self.settings = transport, model, settings
         self.traffic = Traffic()
         initial = model.initial(job.seed)
         self.vector = flatten(initial)
-        self.velocity = np.zeros_like(self.vector)
+        self.change = Momentum(job.rate, job.momentum)
         self.weights = unflatten(self.vector, initial)
 
     def step(self, batch: Batch) -> None:
@@ -114,12 +112,7 @@ class _AllReduce(Run):
         allreduce_comp(self.transport, None, own, MEAN, **self.settings)
         raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
         self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
-        self._descend(own)
-
-    def _descend(self, mean: Floats) -> None:
-        self.velocity *= np.float32(self.job.momentum)
-        self.velocity -= np.float32(self.job.rate) * mean
-        self.vector += self.velocity
+        self.vector += self.change(own)
 
     def parameters(self) -> Parameters:
         return self.weights
@@ -140,7 +133,9 @@ class _GradiVeQ(_AllReduce):
         self.traffic = self.exchange.traffic
 
     def step(self, batch: Batch) -> None:
-        self._descend(flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch))))
+        self.vector += self.change(
+            flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch)))
+        )
 
 
 class _Parallax(Run):

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ...bench.common.data import one_thread
-from ...training import MLP, Batches, Floats, Parameters, digits, flatten, unflatten
+from ...training import MLP, Batches, Floats, Momentum, Parameters, digits, flatten, unflatten
 from ..published import TABLE_I_HDC, WORKERS
 from .codecs import Lossy, ring_mean
 
@@ -68,8 +68,7 @@ def train(
     whole = Batches(samples.train, size * workers, 0, 1, seed)
     parameters: Parameters = model.initial(seed)
     vector = flatten(parameters)
-    velocity = np.zeros_like(vector)
-    momentum, decay = np.float32(TABLE_I_HDC["momentum"]), np.float32(TABLE_I_HDC["decay"])
+    change, decay = Momentum(RATE, TABLE_I_HDC["momentum"]), np.float32(TABLE_I_HDC["decay"])
     steps = epochs * whole.steps_per_epoch
     kept = {max(0, steps // 10): STAGES[0], steps // 2: STAGES[1], steps - 1: STAGES[2]}
     found = Training()
@@ -85,9 +84,7 @@ def train(
                 mean = exchange(own) if exchange else np.mean(own, axis=0, dtype=np.float32)
             if gradient is not None:
                 mean = gradient(mean)
-            velocity *= momentum
-            velocity -= np.float32(RATE) * (mean + decay * vector)
-            vector = vector + velocity
+            vector = vector + change(mean + decay * vector)
             if weights is not None:
                 vector = weights(vector)
             if (step + 1) % whole.steps_per_epoch == 0:
