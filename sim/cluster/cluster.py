@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.netns import Namespaces, NetworkError
+from inceptionn.system.integers import integer
 from inceptionn.wire import DEFAULT_K
 
 from ..capture import PcapWriter
@@ -107,11 +108,10 @@ class Cluster(Namespaces):
             raise ValueError(f"codecs must be one for each of the {hosts} hosts, not {self.codecs!r}")
         if "rtl" in self.kinds and verilog is None:
             raise ValueError("a NIC of kind 'rtl' needs the Verilog of inceptionn_nic")
-        if isinstance(mtu, bool) or not isinstance(mtu, int) or not 576 <= mtu <= MOST_MTU:
-            raise ValueError(f"mtu must be 576..{MOST_MTU}, not {mtu!r}")
+        self.mtu = integer("mtu", mtu, 576, MOST_MTU)
         if vlan is not None and not 1 <= vlan <= 4094:
             raise ValueError(f"vlan must be 1..4094, not {vlan!r}")
-        self.verilog, self.mtu, self.vlan, self.ecn = verilog, mtu, vlan, ecn
+        self.verilog, self.vlan, self.ecn = verilog, vlan, ecn
         self.impairments = impairments or Impairments()
         self.k, self.mode, self.pcap, self.congestion, self.seed = k, mode, pcap, congestion, seed
         self.nics: list[Nic] = []

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
-from ..system.programs import usable_processors
+from ..system.integers import integer
+from ..system.programs import MOST_THREADS, usable_processors
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
@@ -173,8 +174,8 @@ def _room(out: Any) -> memoryview:
 
 
 def _count(count: Any) -> int:
-    if type(count) is not int and (isinstance(count, bool) or not isinstance(count, int | np.integer)):
-        raise TypeError(f"count must be an integer, not {count!r}")
+    if type(count) is not int:
+        count = integer("count", count)
     if count < 0:
         raise ValueError(f"count must not be negative: {count!r}")
     return int(count)
@@ -245,13 +246,8 @@ class Codec:
         self._settle(float(self.error_bound), spec.parameters(k, mode), mode)
 
     def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
-        threads = self.threads
-        if threads is None:
-            threads = _default_threads()
-        elif isinstance(threads, bool) or not isinstance(threads, int):
-            raise TypeError(f"threads must be an integer, not {threads!r}")
-        elif not 1 <= threads <= 4096:
-            raise ValueError(f"threads must be 1..4096, not {threads!r}")
+        given = self.threads
+        threads = _default_threads() if given is None else integer("threads", given, 1, MOST_THREADS)
         settled = {
             "error_bound": error_bound,
             "codec": parameters.codec,

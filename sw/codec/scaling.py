@@ -10,6 +10,7 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
+from ..system.integers import is_integer
 from ..system.text import brief
 
 Lanes = NDArray[np.float32]
@@ -37,7 +38,7 @@ def check_sections(
         raise ValueError(
             f"sections must be {MOST_SECTIONS} at most, not {len(sections)}: join small neighbours"
         )
-    if any(isinstance(length, bool) or not hasattr(length, "__index__") for length in sections):
+    if not all(map(is_integer, sections)):
         raise TypeError(f"sections must be whole numbers, not {brief(sections)}")
     if any(length < 0 for length in sections):
         raise ValueError(f"sections must be 0 or more values each, not {brief(sections)}")

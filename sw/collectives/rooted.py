@@ -4,6 +4,7 @@
 from operator import index
 from typing import Any, Unpack
 
+from ..system.integers import is_integer
 from ..system.text import brief
 from ..transport import Transport
 from .algorithms.parts import Parts
@@ -11,7 +12,7 @@ from .algorithms.ring import reduce_scatter_steps, ring
 from .algorithms.rooted import chain, gather_to
 from .call import Call, Collective, run
 from .requests import Plan, blocking, nonblocking, plan
-from .settings import Keywords, Op, Settings, is_integer
+from .settings import Keywords, Op, Settings
 from .values.buffers import IN_PLACE, Buffers, RootBuffers
 
 _ONLY_RING = ("ring",)

@@ -7,11 +7,9 @@ from enum import Enum
 from operator import index
 from typing import Any, Literal, TypedDict, get_args
 
-import numpy as np
-
 from ..codec import MAX_SCALE
 from ..codec.scaling import check_sections
-from ..system.text import brief
+from ..system.integers import integer
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
@@ -114,13 +112,11 @@ class Settings:
         if self.codec is not None:
             check_codec(self.codec)
         if self.group_size is not None:
-            self._check_group_size(self.group_size, ranks)
+            unit = "" if ranks is None else f" of the {ranks} ranks"
+            integer("group_size", self.group_size, 1, ranks, unit=unit)
         if self.algorithm == "paper_baseline" and ranks is not None:
             tree_levels(ranks, self.group_size)
-        if not is_integer(self.sub_block):
-            raise TypeError(f"sub_block must be a whole number, not {brief(self.sub_block)}")
-        if self.sub_block < 1:
-            raise ValueError(f"sub_block must be at least 1, not {self.sub_block!r}")
+        integer("sub_block", self.sub_block, 1)
 
     def lengths(self, count: int) -> list[int]:
         """Return the lengths of the sections of ``count`` lanes: one, but for scale "tensor".
@@ -129,22 +125,15 @@ class Settings:
         """
         return check_sections(self.scale, self.sections, count) or [count]
 
-    @staticmethod
-    def _check_group_size(size: int, ranks: int | None) -> None:
-        if not isinstance(size, int) or isinstance(size, bool):
-            raise TypeError(f"group_size must be an integer, not {size!r}")
-        if size < 1 or (ranks is not None and size > ranks):
-            limit = "at least 1" if ranks is None else f"1..{ranks} of the {ranks} ranks"
-            raise ValueError(f"group_size must be {limit}, not {size!r}")
-
     def terms(self) -> dict[str, Any]:
         """Return the settings that must be equal at all ranks, as JSON values."""
-        names = ("path", "algorithm", "scale", "group_size", "upper")
+        names = ("path", "algorithm", "scale", "upper")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
             "codec": None if self.codec is None else codec_text(self.codec),
             "legs": self.compressed_legs,
             "sections": check_sections(self.scale, self.sections),
+            "group_size": None if self.group_size is None else index(self.group_size),
             "sub_block": index(self.sub_block),
             **{name: getattr(self, name) for name in names},
         }
@@ -187,11 +176,6 @@ def check_names(function: str, given: Iterable[str], known: Container[str]) -> N
     for name in given:
         if name not in known:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
-
-
-def is_integer(value: Any) -> bool:
-    """Tell whether an argument is a whole number, of Python or NumPy. True is not."""
-    return hasattr(value, "__index__") and not isinstance(value, bool | np.bool_ | np.ndarray)
 
 
 def check_scale(scale: Any, words: tuple[str, ...] = ()) -> Any:

@@ -22,13 +22,3 @@ def float32_array(key: str, value: Any) -> Floats:
     if not isinstance(value, np.ndarray) or value.dtype != np.float32:
         raise TypeError(f"key {key!r} must be a float32 array, not {getattr(value, 'dtype', type(value))!s}")
     return value
-
-
-def integer(name: str, value: Any) -> int:
-    """Return a Python or NumPy integer as an ``int``.
-
-    Raises ``TypeError`` with ``name`` for anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    return int(value)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..system.extras import pip_install
+from ..system.integers import integer
 from ..system.programs import find_program
 from .iproute import NetworkUnavailable
 from .namespaces import Host, Namespaces
@@ -54,9 +55,7 @@ def mpi_popen(
     ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
     program = _mpirun()
-    number = network.size if ranks is None else ranks
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError(f"ranks must be at least 1, not {ranks!r}")
+    number = network.size if ranks is None else integer("ranks", ranks, 1)
     slots = -(-number // network.size)
     folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's folder
     # BTL tcp for the data, self for messages to oneself; ob1 because other layers choose other transports.

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from ..system.integers import integer
 from ..system.signals import unwind_on_signals
 from . import registry
 from .iproute import NetworkError, ip, require, tool
@@ -107,7 +108,7 @@ class Namespaces:
     Parameters
     ----------
     hosts
-        1..64. ``ValueError`` otherwise.
+        1..64. ``ValueError`` otherwise, ``TypeError`` if it is not an integer.
     subnet
         IPv4 network of the hosts; host *i* has its address *i + 1*. It is independent of all networks
         outside.
@@ -119,8 +120,7 @@ class Namespaces:
     """More namespaces, by the ends of their names."""
 
     def __init__(self, hosts: int, subnet: str = "10.77.0.0/24") -> None:
-        if isinstance(hosts, bool) or not isinstance(hosts, int) or not 1 <= hosts <= MOST_HOSTS:
-            raise ValueError(f"hosts must be 1..{MOST_HOSTS}, not {hosts!r}")
+        self.size = integer("hosts", hosts, 1, MOST_HOSTS)
         try:
             self.subnet = ipaddress.IPv4Network(subnet)
         except ValueError as error:
@@ -129,7 +129,6 @@ class Namespaces:
             ) from error
         if self.subnet.num_addresses < hosts + 2:
             raise ValueError(f"subnet must have room for {hosts} hosts, not {subnet!r}")
-        self.size = hosts
         self.hosts: list[Host] = []
         self.folder: Path
         """Folder for temporary files of this set of hosts; deleted with it."""

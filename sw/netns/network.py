@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hosts joined by a switch whose ports have a rate: veth pairs, a bridge, tc on both ends of each pair."""
 
+from ..system.integers import integer
 from .iproute import NetworkError, batch, ip
 from .namespaces import Namespaces
 from .units import bits_per_second, fraction, seconds
@@ -62,9 +63,7 @@ class Network(Namespaces):
         self.delay = 0.0 if delay is None else seconds(delay)
         self.loss = 0.0 if loss is None else fraction(loss)
         self.queue = seconds(queue)
-        if isinstance(mtu, bool) or not isinstance(mtu, int) or not 576 <= mtu <= 9216:
-            raise ValueError(f"mtu must be 576..9216, not {mtu!r}")
-        self.mtu = mtu
+        self.mtu = integer("mtu", mtu, 576, 9216)
         self.congestion = congestion
 
     @property

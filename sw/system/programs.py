@@ -9,6 +9,9 @@ import shutil
 import sys
 import sysconfig
 
+MOST_THREADS = 4096
+"""Threads that a native function takes."""
+
 
 def find_program(name: str) -> str | None:
     """Find a program: next to this interpreter if it is there, else on PATH; None if in neither.

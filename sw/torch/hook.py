@@ -23,7 +23,7 @@ from ..collectives.ledger import Ledger, Statistics, counted
 from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
 from ..collectives.settings import Algorithm, GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
-from ..layers.checks import integer
+from ..system.integers import integer
 from .host_copy import HostCopy, future_of
 from .left_out import LeftOut
 from .link import Link, link_of
@@ -119,8 +119,8 @@ class CompressState:
         self.by_tensor = settings.get("scale") == "tensor"
         self._settings = Settings(**settings, sections=() if self.by_tensor else None)
         self._settings.check(ranks_of(process_group), ALGORITHMS)
-        self.warm_up = _at_least_0("warm_up", warm_up)
-        self.smallest = _at_least_0("smallest", smallest)
+        self.warm_up = integer("warm_up", warm_up, 0)
+        self.smallest = integer("smallest", smallest, 0)
         self.step = self.compressed = self.raw = 0
         self._agreed: WeakKeyDictionary[Link, tuple[int, int, int]] = WeakKeyDictionary()
         self._parameters: dict[int, ref[torch.Tensor]] | None = None
@@ -364,7 +364,7 @@ class CompressState:
         """
         if missing := {"step", "codec", "residuals"} - set(state):
             raise ValueError(f"the state has no {sorted(missing)[0]!r}")
-        step = _at_least_0("step", state["step"])
+        step = integer("step", state["step"], 0)
         residuals = {int(number): _array(number, values) for number, values in state["residuals"].items()}
         if residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
@@ -395,10 +395,3 @@ def _array(number: int, residual: Any) -> Any:
     if not isinstance(residual, torch.Tensor):
         raise ValueError(f"the residual of parameter {number} must be a tensor, not {residual!r}")
     return residual.cpu().numpy()
-
-
-def _at_least_0(name: str, value: int) -> int:
-    integer(name, value)
-    if value < 0:
-        raise ValueError(f"{name} must be at least 0, not {value!r}")
-    return value

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, Protocol, runtime_checkable
 
 from ..collectives.ledger import Ledger
-from ..layers.checks import integer
+from ..system.integers import integer
 
 LOGGER = logging.getLogger("inceptionn.torch")
 _SCALARS = ("ratio", "bytes_before", "bytes_sent", "dropped", "scale")
@@ -35,10 +35,7 @@ class Reporter:
     def __init__(
         self, ledger: Ledger, every: int, tensorboard: ScalarWriter | str | PathLike[str] | None
     ) -> None:
-        integer("log_every", every)
-        if every < 0:
-            raise ValueError(f"log_every must be at least 0, not {every!r}")
-        self._ledger, self._every = ledger, every
+        self._ledger, self._every = ledger, integer("log_every", every, 0)
         self._made: ScalarWriter | None = None
         self._make = None if tensorboard is None else _maker(tensorboard)
         self._before = ledger.statistics()

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import Paths
-from ..checks import integer
+from ...system.integers import integer
+from ...system.programs import MOST_THREADS
 from . import _numpy_adt
 
 try:
@@ -39,10 +40,7 @@ def check_round_to(round_to: int) -> int:
 
     Raises ``ValueError`` otherwise, or ``TypeError`` if it is not an integer.
     """
-    whole = integer("round_to", round_to)
-    if not 1 <= round_to <= WHOLE:
-        raise ValueError(f"round_to must be 1..4 bytes, not {round_to!r}")
-    return whole
+    return integer("round_to", round_to, 1, WHOLE, unit=" bytes")
 
 
 def round_to_of(bits: int) -> int:
@@ -90,7 +88,7 @@ def bitpack(weights: Floats, round_to: int, out: Any = None, *, threads: int = 1
                 f"not {packed.size}"
             )
     _check_apart(weights, packed)
-    _paths.backend.pack(weights, packed, keep, _check_threads(threads))
+    _paths.backend.pack(weights, packed, keep, integer("threads", threads, 1, MOST_THREADS))
     return packed
 
 
@@ -118,7 +116,7 @@ def bitunpack(packed: Any, round_to: int, out: Floats | None = None, *, threads:
         raise ValueError(f"out must hold {count} values, not {out.size}")
     data = _flat(view)
     _check_apart(out, data)
-    _paths.backend.unpack(data, out, keep, _check_threads(threads))
+    _paths.backend.unpack(data, out, keep, integer("threads", threads, 1, MOST_THREADS))
     return out
 
 
@@ -139,9 +137,3 @@ def _flat(view: memoryview) -> Bytes:
 def _check_apart(a: NDArray[Any], b: NDArray[Any]) -> None:
     if np.may_share_memory(a, b):
         raise ValueError("out must not overlap the values")
-
-
-def _check_threads(threads: int) -> int:
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 4096:
-        raise ValueError(f"threads must be 1..4096, not {threads!r}")
-    return threads

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import integer
+from ...system.integers import integer
 from ..fields import Fields
 from ..parameters import Floats
 from .adt import check_round_to, round_to_of
@@ -79,13 +79,9 @@ class AWP:
     ) -> None:
         if not math.isfinite(threshold):
             raise ValueError(f"threshold must be finite, not {threshold!r}")
-        for name, whole in (("interval", interval), ("increment", increment), ("initial", initial)):
-            integer(name, whole)
-        if interval < 1:
-            raise ValueError(f"interval must be at least 1 batch, not {interval!r}")
+        integer("interval", interval, 1, unit=" batch")
         for name, bits in (("increment", increment), ("initial", initial)):
-            if not 1 <= bits <= MOST_BITS:
-                raise ValueError(f"{name} must be 1..32 bits, not {bits!r}")
+            integer(name, bits, 1, MOST_BITS, unit=" bits")
         named = layers if isinstance(layers, Mapping) else {key: (key,) for key in layers}
         if not named or not all(named.values()):
             raise ValueError(f"there must be layers, and keys in each of them, not {layers!r}")

@@ -4,6 +4,7 @@
 from collections import deque
 from typing import Any, Literal
 
+from ...system.integers import integer
 from ..fields import Fields
 
 Phase = Literal["warm-up", "sampling", "compressed"]
@@ -17,7 +18,8 @@ class Phases:
 
     ``warm_up``, ``sampling`` (L_t) and ``compressed`` are the steps of each phase; the last two are 100 and
     400 in the paper. A compressed phase also ends when more than half of the workers vote for it. Raises
-    ``ValueError`` for fewer than 0 warm-up steps, 2 sampling steps or 1 compressed step.
+    ``ValueError`` for fewer than 0 warm-up steps, 2 sampling steps or 1 compressed step, and ``TypeError`` unless
+    they are integers.
 
     ``phase`` is that of the current step. ``history`` lists the phases and the steps at which they began.
     """
@@ -26,8 +28,7 @@ class Phases:
         for name, steps, least in (
             ("warm_up", warm_up, 0), ("sampling", sampling, 2), ("compressed", compressed, 1)
         ):  # fmt: skip
-            if isinstance(steps, bool) or not isinstance(steps, int) or steps < least:
-                raise ValueError(f"{name} must be at least {least} steps, not {steps!r}")
+            integer(name, steps, least, unit=" steps")
         if limit is not None and not limit > 0:
             raise ValueError(f"loss_limit must be above 0, not {limit!r}")
         self.lengths: dict[Phase, int] = {

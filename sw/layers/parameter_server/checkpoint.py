@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ...system.integers import integer
 from .. import checkpoint
-from ..checks import integer
 from ..fields import Fields, named
 from ..parameters import Floats
 from .exchange.legs import Leg
@@ -57,9 +57,7 @@ class Checkpoints:
     """
 
     def __init__(self, directory: str | os.PathLike[str], every: int) -> None:
-        self.directory, self.every = Path(directory), integer("every", every)
-        if every < 1:
-            raise ValueError(f"every must be at least 1, not {every!r}")
+        self.directory, self.every = Path(directory), integer("every", every, 1)
         self.directory.mkdir(parents=True, exist_ok=True)
         self._copies: dict[int, dict[int, _Copy]] = {}
         self._legs: dict[int, dict[str, Any]] = {}

@@ -11,8 +11,9 @@ import numpy as np
 from ...codec import crc32
 from ...collectives import MismatchError, Path, Scale, StreamCodec
 from ...collectives.building import agree, exchanged, is_whole
+from ...system.integers import integer
 from ...transport import transport_of
-from ..checks import Policy, check_policy, float32_array, integer
+from ..checks import Policy, check_policy, float32_array
 from ..parameters import Floats
 from ..traffic import Traffic
 from .checkpoint import Checkpoints, Saved, load, load_worker, steps_in

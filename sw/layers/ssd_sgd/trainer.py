@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..checks import integer
+from ...system.integers import integer
 from ..fields import Fields, named
 from ..parameter_server import Handle, Optimizer, Schedule, Worker
 from ..parameter_server.optimizer import schedule_of
@@ -52,7 +52,7 @@ class SSDSGD:
     worker
         The worker of a parameter server in mode "sync". ``ValueError`` otherwise.
     k
-        Delay steps, at least 1. ``ValueError`` otherwise.
+        Delay steps, at least 1. ``ValueError`` otherwise, ``TypeError`` if it is not an integer.
     warm_up
         Iterations of SSGD at the beginning.
     rate
@@ -77,10 +77,7 @@ class SSDSGD:
         rate: float | Schedule | None = None,
         update: LocalUpdate | None = None,
     ) -> None:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be at least 1, not {k!r}")
-        if integer("warm_up", warm_up) < 0:
-            raise ValueError(f"warm_up must be at least 0, not {warm_up!r}")
+        k, warm_up = integer("k", k, 1), integer("warm_up", warm_up, 0)
         if not worker.synchronous:
             raise ValueError("SSD-SGD needs a parameter server in mode 'sync', not 'async'")
         if worker.checkpoints is not None and worker.checkpoints.every < k + 2:
@@ -88,7 +85,7 @@ class SSDSGD:
                 f"every must be at least k + 2 = {k + 2} steps from checkpoint to checkpoint, "
                 f"not {worker.checkpoints.every}"
             )
-        self.worker, self.k, self.warm_up = worker, int(k), warm_up
+        self.worker, self.k, self.warm_up = worker, k, warm_up
         self.rate = _rate_of(worker.optimizer, rate)
         self.update = GLU() if update is None else update
         self.update.follow(worker.optimizer)

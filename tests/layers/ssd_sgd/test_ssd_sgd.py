@@ -245,11 +245,17 @@ def test_over_tcp_with_servers_apart(tcp: Group) -> None:
     assert found[1] is None
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.5])
+@pytest.mark.parametrize("k", [0, -1])
 def test_k_below_1_is_an_error_at_all_ranks(threads: Group, k: Any) -> None:
     for error in threads(2, lambda t: ssd(t, k, 0, 3, 0.05, GLU())):
         assert isinstance(error, ValueError)
         assert str(error) == f"k must be at least 1, not {k}"
+
+
+def test_k_is_a_whole_number_of_steps(threads: Group) -> None:
+    for error in threads(2, lambda t: ssd(t, 1.5, 0, 3, 0.05, GLU())):
+        assert isinstance(error, TypeError)
+        assert str(error) == "k must be an integer, not 1.5"
 
 
 @pytest.mark.parametrize("warm_up", [1.5, float("nan"), True])
