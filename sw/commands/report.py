@@ -147,18 +147,27 @@ def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return row
 
 
+def words(text: str, option: str, what: str) -> list[str]:
+    """Return the words of a list with commas, each once.
+
+    A usage error, of an empty list, names the option and ``what`` it takes.
+    """
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise typer.BadParameter(f"{option} takes one or more {what}, not {text!r}")
+    return list(dict.fromkeys(found))
+
+
 def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
     """Return the words of a list with commas, each once.
 
     A usage error names one that is not allowed.
     """
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
+    found = words(text, option, f"of {', '.join(allowed)}")
+    for word in found:
         if word not in allowed:
             raise typer.BadParameter(f"{option} takes {', '.join(allowed)}, not {word!r}")
-    if not words:
-        raise typer.BadParameter(f"{option} takes one or more of {', '.join(allowed)}, not {text!r}")
-    return list(dict.fromkeys(words))
+    return found
 
 
 def numbers(text: str, least: int, most: int, option: str) -> list[int]:
@@ -166,14 +175,11 @@ def numbers(text: str, least: int, most: int, option: str) -> list[int]:
 
     A usage error names one that is not ``least`` to ``most``.
     """
-    found = set()
-    for word in filter(None, (word.strip() for word in text.split(","))):
+    found = words(text, option, "numbers")
+    for word in found:
         if not word.isdecimal() or not least <= int(word) <= most:
             raise typer.BadParameter(f"{option} takes whole numbers of {least}..{most}, not {word!r}")
-        found.add(int(word))
-    if not found:
-        raise typer.BadParameter(f"{option} takes one or more numbers, not {text!r}")
-    return sorted(found)
+    return sorted(set(map(int, found)))
 
 
 def rate(text: str, option: str = "--rate") -> float:
@@ -189,7 +195,4 @@ def rates(text: str) -> list[float]:
 
     A usage error names the wrong one.
     """
-    found = {rate(word, "--rates") for word in text.split(",") if word.strip()}
-    if not found:
-        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
-    return sorted(found)
+    return sorted({rate(word, "--rates") for word in words(text, "--rates", "rates")})

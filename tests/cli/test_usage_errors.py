@@ -78,8 +78,8 @@ SAID = {
         "--batch 2000 --hosts 16": "--batch times --hosts must be at most 16000, not 32000",
     },
     "bench pays": {
-        "--hosts 1": "--hosts takes numbers of 2..16 with commas, not '1'",
-        "--sizes x": "--sizes takes numbers of 1..1024 with commas, not 'x'",
+        "--hosts 1": "--hosts takes whole numbers of 2..16, not '1'",
+        "--sizes x": "--sizes takes whole numbers of 1..1024, not 'x'",
         "--rates quick": "--rates: rate must be",
     },
     "bench ssd-sgd": {

@@ -18,8 +18,8 @@ class Phases:
 
     ``warm_up``, ``sampling`` (L_t) and ``compressed`` are the steps of each phase; the last two are 100 and
     400 in the paper. A compressed phase also ends when more than half of the workers vote for it. Raises
-    ``ValueError`` for fewer than 0 warm-up steps, 2 sampling steps or 1 compressed step, and ``TypeError`` unless
-    they are integers.
+    ``ValueError`` for fewer than 0 warm-up steps, 2 sampling steps or 1 compressed step, ``TypeError`` for
+    numbers that are no integers.
 
     ``phase`` is that of the current step. ``history`` lists the phases and the steps at which they began.
     """

@@ -164,13 +164,11 @@ def _rates(text: str) -> list[float | None]:
     A usage error names the wrong one.
     """
     found: list[float | None] = []
-    for word in filter(None, (word.strip() for word in text.split(","))):
+    for word in report.words(text, "--rates", "rates"):
         try:
             found.append(None if word == UNSHAPED else bits_per_second(word))
         except ValueError as error:
             raise typer.BadParameter(f"--rates: {error} (or {UNSHAPED!r})") from error
-    if not found:
-        raise typer.BadParameter(f"--rates takes one or more rates, not {text!r}")
     return list(dict.fromkeys(found))
 
 

@@ -83,8 +83,8 @@ def pays(
     The shaped measurements are not used for the prediction.
     """
     out = report.Report(seed, json_file, csv_file, plot)
-    chosen_hosts = _whole(hosts, "--hosts", 2, 16)
-    chosen_sizes = _whole(sizes, "--sizes", 1, 1024)
+    chosen_hosts = report.numbers(hosts, 2, 16, "--hosts")
+    chosen_sizes = report.numbers(sizes, 1, 1024, "--sizes")
     chosen_rates = report.rates(rates)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     require()
@@ -122,17 +122,6 @@ def pays(
     rows = [{**point._asdict(), "error_percent": point.error} for point in points]
     facts = {"bench": "pays", "error_bound": 2.0**-bound, "hosts": machines, "points": rows}
     out.write(facts, rows, lambda path: draw(path, points))
-
-
-def _whole(text: str, option: str, least: int, most: int) -> list[int]:
-    """Return the ascending numbers of a list; a usage error names the option."""
-    try:
-        found = sorted({int(word) for word in text.split(",") if word.strip()})
-    except ValueError:
-        found = []
-    if not found or found[0] < least or found[-1] > most:
-        raise typer.BadParameter(f"{option} takes numbers of {least}..{most} with commas, not {text!r}")
-    return found
 
 
 def _arrays(
