@@ -5,6 +5,7 @@ import ctypes
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,23 @@ def copying(x: Floats) -> Calls:
     return {MEMCPY: lambda: ctypes.memmove(copy.ctypes.data, x.ctypes.data, x.nbytes)}
 
 
+def codec_calls(codec: Any, x: Any) -> tuple[Calls, int]:
+    """Return the calls of a `StreamCodec` on an array, in memory that exists, and its stream's bytes.
+
+    Keys: ``compress``, ``decompress``, ``decompress_add``, ``lossy``.
+    """
+    y = np.zeros_like(x)
+    out = bytearray(codec.max_compressed_size(x.size))
+    stream = codec.compress(x, out)
+    calls: Calls = {
+        "compress": lambda: codec.compress(x, out),
+        "decompress": lambda: codec.decompress(stream, x.size, y),
+        "decompress_add": lambda: codec.decompress_add(stream, y),
+        "lossy": lambda: codec.lossy(x, y),
+    }
+    return calls, len(stream)
+
+
 def speed(
     count: int = 1 << 24,
     threads: int | None = 1,
@@ -83,15 +101,6 @@ def speed(
     if x is None:
         x = synthetic(count, 1)
     coder = Codec(error_bound, *codec, threads=threads)
-    y = np.empty_like(x)
-    out = bytearray(coder.max_compressed_size(x.size))
-    stream = coder.compress(x, out)
-    work = {
-        **copying(x),
-        "compress": lambda: coder.compress(x, out),
-        "decompress": lambda: coder.decompress(stream, x.size, y),
-        "decompress_add": lambda: coder.decompress_add(stream, y),
-        "lossy": lambda: coder.lossy(x, y),
-    }
-    seconds = best_seconds(work, repeats, patience)
-    return {name: x.nbytes / took / 1e9 for name, took in seconds.items()} | {"ratio": x.nbytes / len(stream)}
+    calls, size = codec_calls(coder, x)
+    seconds = best_seconds({**copying(x), **calls}, repeats, patience)
+    return {name: x.nbytes / took / 1e9 for name, took in seconds.items()} | {"ratio": x.nbytes / size}

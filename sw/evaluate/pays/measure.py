@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...collectives import StreamCodec
-from ...commands.speed import Calls, Floats, best_seconds, synthetic
+from ...commands.speed import Floats, best_seconds, codec_calls, synthetic
 from ...wire import LANE_BYTES
 from .costs import Coder, Host
 
@@ -30,16 +30,7 @@ def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
     milliseconds.
     """
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
-    out: Any = bytearray(codec.max_compressed_size(x.size))
-    stream = bytes(codec.compress(x, out))
-    y = np.zeros_like(x)
-    calls: Calls = {
-        "compress": lambda: codec.compress(x, out),
-        "decompress": lambda: codec.decompress(stream, x.size, y),
-        "decompress_add": lambda: codec.decompress_add(stream, y),
-        "lossy": lambda: codec.lossy(x, y),
-    }
-    seconds = best_seconds(calls, repeats)
+    seconds = best_seconds(codec_calls(codec, x)[0], repeats)
     return Coder(**{name: LANE_BYTES * x.size / took for name, took in seconds.items()})
 
 
