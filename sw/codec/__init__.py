@@ -15,6 +15,7 @@ from .codec import (
     operation_paths,
     remedy,
     scale_exponent,
+    using_path,
 )
 from .paths import AUTOMATIC, NUMPY, Paths
 
@@ -35,4 +36,5 @@ __all__ = [
     "operation_paths",
     "remedy",
     "scale_exponent",
+    "using_path",
 ]

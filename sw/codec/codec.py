@@ -56,6 +56,7 @@ _native: ModuleType | None = _compiled
 PATH_VARIABLE = "INCEPTIONN_CODEC_PATH"
 _paths = Paths("codec", _native, _numpy_codec, PATH_VARIABLE)
 available_paths, active_path, force_path = _paths.available, _paths.active, _paths.force
+using_path = _paths.using
 
 
 def operation_paths() -> dict[str, str]:

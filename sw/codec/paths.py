@@ -2,6 +2,8 @@
 """The implementation that does the work: one of a C module's kernels, several of them, or NumPy."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FunctionType, ModuleType
 
 NUMPY = "numpy"
@@ -63,6 +65,16 @@ class Paths:
             else:
                 self._native.use(path)
             self.backend = self._native
+
+    @contextmanager
+    def using(self, path: str | None) -> Iterator[None]:
+        """Use one path in this context, as `force` does, and the one before after it."""
+        before = self._active
+        self.force(path)
+        try:
+            yield
+        finally:
+            self.force(before)
 
     def check(self) -> None:
         """Raise ``ValueError`` for an environment variable that names no path here, or an old C extension."""

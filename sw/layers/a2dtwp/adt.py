@@ -33,6 +33,7 @@ WHOLE = 4
 
 _paths = Paths("ADT", _compiled, _numpy_adt)
 available_paths, active_path, force_path = _paths.available, _paths.active, _paths.force
+using_path = _paths.using
 
 
 def check_round_to(round_to: int) -> int:

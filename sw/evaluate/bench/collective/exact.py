@@ -3,7 +3,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib import import_module
@@ -14,7 +14,7 @@ import typer
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ....codec import Codec, active_path, available_paths, force_path
+from ....codec import Codec, available_paths, using_path
 from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, Table
@@ -154,17 +154,6 @@ def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0, nics: 
     return found[0]
 
 
-@contextmanager
-def codec_path(path: str) -> Iterator[None]:
-    """Use a path of the codec for a while."""
-    before = active_path()
-    force_path(path)
-    try:
-        yield
-    finally:
-        force_path(before)
-
-
 def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """Draw a case, sum it in ``each`` ways of those there are, and return the first one's bits.
 
@@ -182,7 +171,7 @@ def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict
     for way in drawn[:each]:
         path = str(source.choice(paths))
         link = nics if _has_nics(way) else None
-        with codec_path(path):
+        with using_path(path):
             order, seed = source.permutation(ranks), int(source.integers(1 << 30))
             found = result(case, way, order, seed, link).tobytes()
         first = found if first is None else first

@@ -42,13 +42,9 @@ def a2dtwp(
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
-    before = adt.active_path()
-    try:
-        for path in adt.available_paths():
-            adt.force_path(path)
+    for path in adt.available_paths():
+        with adt.using_path(path):
             found[path] = rates_of(count, repeats, clock, seed)
-    finally:
-        adt.force_path(before)
     kind = "processor time" if processor_time else "wall-clock time"
     size_text = cache_text(4 * count)
     out.show_conditions(f"fp32 weights, {size_text}, one thread, {kind}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, cast, get_args
 import numpy as np
 import typer
 
-from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path, operation_paths
+from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, operation_paths, using_path
 from ....collectives import StreamCodec
 from ....commands import report
 from ....commands.choice import Choice, choices
@@ -217,12 +217,8 @@ def _peer_of(codec: StreamCodec) -> Peer:
 
 def _chosen() -> dict[str, str]:
     """Return the path of each operation that ``auto`` takes here."""
-    before = active_path()
-    force_path(_own_paths()[0])
-    try:
+    with using_path(_own_paths()[0]):
         return operation_paths()
-    finally:
-        force_path(before)
 
 
 def _own_paths() -> list[str]:
@@ -246,9 +242,7 @@ def _sample(x: Floats) -> Floats:
 
 def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
     variant, path, threads = job
-    before = active_path()
-    force_path(path)
-    try:
+    with using_path(path):
         rates = speed(
             threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, codec=variant
         )
@@ -264,8 +258,6 @@ def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
             small_decompress=_per_call(lambda: coder.decompress(stream, SMALL)),
             memory_compress=peaks[0], memory_decompress=peaks[1],
         )  # fmt: skip
-    finally:
-        force_path(before)
 
 
 def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:

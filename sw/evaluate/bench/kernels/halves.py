@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path
+from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, using_path
 from ....collectives.building import from_bfloat16, to_bfloat16
 from ....commands import report
 from ....commands.console import Table
@@ -41,17 +41,13 @@ class HalfRow:
 
 def half_rows(kind: str, x: Floats, dtype: Dtype, bound: float, repeats: int) -> Iterator[HalfRow]:
     """Measure both codecs on every path but NumPy's, which converts itself."""
-    before = active_path()
     values = to_bfloat16(x) if dtype == "bfloat16" else x.astype(np.float16)
     paths = [path for path in available_paths() if path != NUMPY]
-    try:
-        for variant in DEFAULTS:
-            for path in (*((AUTOMATIC,) if paths else ()), *paths):
-                force_path(path)
+    for variant in DEFAULTS:
+        for path in (*((AUTOMATIC,) if paths else ()), *paths):
+            with using_path(path):
                 codec = Codec(bound, *variant, threads=1)
                 yield _measured(kind, variant.name, path, codec, values, dtype, repeats)
-    finally:
-        force_path(before)
 
 
 def _measured(

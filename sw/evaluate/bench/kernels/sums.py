@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ....codec import AUTOMATIC, NUMPY, Codec, active_path, available_paths, force_path
+from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, using_path
 from ....collectives.building import SUB_BLOCK
 from ....commands import report
 from ....commands.speed import Calls, Floats, best_seconds
@@ -45,12 +45,11 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[re
     addend = np.roll(own, own.size // 3)
     planes = Codec(bound, "planes", threads=1)
     room = np.empty(planes.max_compressed_size(own.size), np.uint8)
-    before, here = active_path(), available_paths()
-    try:
-        for path in PATHS if here != [NUMPY] else ():
-            if path not in (AUTOMATIC, *here):
-                continue
-            force_path(path)
+    here = available_paths()
+    for path in PATHS if here != [NUMPY] else ():
+        if path not in (AUTOMATIC, *here):
+            continue
+        with using_path(path):
             for scale, target in TARGETS.items():
                 stream = planes.summing(scale).compress(own)
                 codecs = {"fp32": planes.scaled(scale), "exact": planes.summing(scale)}
@@ -62,5 +61,3 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[re
                 title = f"{kind}: planes: exact sum, {path}, {how}, against fp32"
                 yield report.Figure(title, seconds["fp32"] / seconds["exact"], target)
             yield feedback_figure(kind, path, x, bound, repeats)
-    finally:
-        force_path(before)
