@@ -16,7 +16,7 @@ from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
 from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, registers_of
 from inceptionn.hdl.nic import Nic
-from inceptionn.hdl.tops import TOPS, tops_of
+from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import convert
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
 
@@ -30,9 +30,6 @@ from .templates import render, text
 
 ANY_PART = "xc7vx690tffg1761-2"
 """Default part of the projects if a board has none: the paper's."""
-
-ENGINE_FILES = tuple(f"{module}.v" for module in TOPS)
-"""The files that every folder has: the engine pair, and compressor and decompressor alone."""
 
 _WHAT_CORE = "FuseSoC: targets default, lint, lint_compressor, lint_decompressor, vivado"
 _WHAT = {

@@ -23,7 +23,6 @@ from .recipes import PortRecipe, Recipe
 MAC_HZ = 125_000_000
 RECEIVE_HZ = {"rgmii": 125_000_000, "rmii": 50_000_000}
 """Frequency of a medium's receive clock, which the PHY makes."""
-INPUT_HZ = 100_000_000
 _MDC_HALF = ENGINE_HZ // (2 * 2_500_000)
 
 

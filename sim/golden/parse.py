@@ -49,11 +49,6 @@ def read(frame: bytes, at: int, field: tuple[int, int]) -> int:
     return number >> (7 - last % 8) & ((1 << (last - first + 1)) - 1)
 
 
-def be16(frame: bytes, at: int) -> int:
-    """Read the big-endian 16-bit field at byte ``at``."""
-    return frame[at] << 8 | frame[at + 1]
-
-
 @dataclass(frozen=True)
 class Headers:
     """The fields of an IPv4 TCP or UDP frame that the engines use. Offsets and lengths in bytes."""

@@ -20,6 +20,7 @@ from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
 from inceptionn.hdl.engine.shape import USUAL, EngineShape
+from inceptionn.hdl.tops import TOPS
 from inceptionn.hdl.yosys import find_yosys
 from inceptionn.sim import runner
 from inceptionn.sim.models.tools import ToolMissing, find_icarus, find_verilator, run_tool
@@ -185,8 +186,8 @@ def test_icarus_and_yosys_read_it(variant: str, folders: Folders, tmp_path: Path
     boxes.write_text(BLACK_BOXES)
     run_tool([find_icarus(), "-g2005", "-t", "null", "-s", top(folder), *files, boxes])
     # Yosys reads the shell and what is around it; the engine's own text comes from Yosys.
-    read = [path for path in files if path.name not in package_files.ENGINE_FILES]
-    names = "|".join(path.stem for path in files if path.name in package_files.ENGINE_FILES)
+    read = [path for path in files if path.stem not in TOPS]
+    names = "|".join(path.stem for path in files if path.stem in TOPS)
     text = "\n".join(path.read_text() for path in (*read, boxes))
     script = f"read_verilog <<verilog\n{text}\nverilog\nhierarchy -top {top(folder)}\nproc\n"
     if not read:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import cocotb
 from chosen_beat import BEAT
 from engine_bench import ANY_LENGTH, BEAT_BYTES, Stimulus, beats, bits
-from engine_traffic import cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
+from engine_traffic import be16, cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
@@ -21,7 +21,6 @@ from inceptionn.hdl.frame.header_parser import ParsedHeader
 from inceptionn.sim.golden import receive
 from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp
-from inceptionn.sim.golden.parse import be16
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.traffic import wire_frames
 from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters

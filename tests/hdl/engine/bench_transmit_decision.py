@@ -15,7 +15,7 @@ import numpy as np
 from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from engine_bench import BEAT_BYTES, Stimulus, beats
-from engine_traffic import replay, sent_checksum_edges, with_configs, with_field
+from engine_traffic import be16, replay, sent_checksum_edges, with_configs, with_field
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
@@ -28,7 +28,7 @@ from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.sim.golden import FlowTable, Result, codec, transmit
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
-from inceptionn.sim.golden.parse import Headers, be16
+from inceptionn.sim.golden.parse import Headers
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, PROTOCOL_TCP, Verdict

@@ -32,6 +32,11 @@ OPTION_SIZES = range(0, 41, 4)
 PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)]
 
 
+def be16(frame: bytes, at: int) -> int:
+    """The big-endian 16-bit field at byte ``at``."""
+    return int.from_bytes(frame[at : at + 2], "big")
+
+
 @cache
 def replay(sequences: Callable[[], Sequence[CaseSequence]]) -> list[Stimulus]:
     """All hand-written cases in one stream, settings changing from frame to frame.
