@@ -77,13 +77,13 @@ class Difference(AssertionError):
 
 def settings(source: random.Random, codec: str) -> EngineConfig:
     """Draw settings, most of them valid."""
-    base = CONFIGS[codec][0]
-    if codec == "planes":
-        parameters: Any = PlanesParameters(source.randint(110, 129))
+    base, spec = CONFIGS[codec][0], wire.CODECS[codec]
+    if not spec.modes:
+        parameters = spec.type(source.randint(110, 129))
     elif source.random() < 0.8:
-        parameters = wire.parameters(source.randint(1, 14), source.choice(wire.MODES))
+        parameters = spec.parameters(source.randint(1, 14), source.choice(spec.modes))
     else:
-        parameters = Parameters(*(source.randrange(256) for _ in range(3)))
+        parameters = spec.from_numbers([source.randrange(256) for _ in range(3)])
     return replace(
         base,
         parameters=parameters,
@@ -139,7 +139,7 @@ def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed:
             came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
             results = [transmit(frame, config, flows, bad) for frame, bad in frames]
         else:
-            mode = source.choice(wire.MODES) if codec == "paper" else None
+            mode = source.choice(known.spec.modes) if known.spec.modes else None
             sender = known.spec.parameters(source.randint(1, 14), mode)
             frames = wire_frames(source, CHUNK // PARTS, sender, long_share)
             came = nic.receive(frames, idle=idle, back_pressure=back_pressure)
@@ -152,7 +152,7 @@ def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed:
             counted = [result for result in results if result.counts]
             totals = np.sum([result.counts for result in counted], axis=0) if counted else []
             expected.update(dict(zip(known.counters, map(int, totals), strict=False)))
-            if codec == "planes":
+            if not known.spec.counts_lanes:
                 expected["TX_LANES"] += sum(result.lanes for result in counted)
     for name in ("FRAMES_IN", "FRAMES_OUT"):
         expected[f"{prefix}_{name}"] = CHUNK

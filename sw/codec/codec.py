@@ -42,10 +42,8 @@ Floats = NDArray[Any]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """The buffers that `Codec.compress` can write into."""
 
-_NUMBERS = {name: number for number, name in enumerate(wire.CODECS)}
-"""The codecs' numbers in the native module and :mod:`.numpy_kernel`."""
 _LATTICES = {"planes": _numpy_codec.LATTICE}
-"""And those that have a lattice, where all values are on it."""
+"""The number of each codec that has a lattice, where all values are on it."""
 
 MAX_SCALE = 126
 """Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
@@ -254,7 +252,7 @@ class Codec:
             "codec": parameters.codec,
             "mode": mode,
             "parameters": parameters,
-            "_numbers": (_NUMBERS[parameters.codec], *wire.three_numbers(parameters)),
+            "_numbers": (_numpy_codec.NUMBERS[parameters.codec], *wire.three_numbers(parameters)),
             "_threads": threads,
         }
         for name, value in settled.items():
@@ -344,7 +342,7 @@ class Codec:
 
         Streams of less than a block may be so by accident.
         """
-        for name, number in _NUMBERS.items():
+        for name, number in _numpy_codec.NUMBERS.items():
             if name != self.codec and count >= wire.STREAM_LANES:
                 try:
                     _paths.backend.offsets(stream, count, 1, number)

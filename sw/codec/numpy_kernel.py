@@ -15,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from .. import wire
-from ..wire import Parameters
+from ..wire import CodecName, Parameters
 from . import numpy_lattice
 from .numpy_halves import store, values_of, widened
 from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
-LATTICE = len(wire.CODECS)
-_CODERS: tuple[Any, ...] = (
-    *(import_module(f".numpy_{name}", __package__) for name in wire.CODECS),
-    numpy_lattice,
-)
+NUMBERS: dict[CodecName, int] = {"paper": 0, "planes": 1}
+"""The codecs' numbers, here and in the native module."""
+LATTICE = 2
+"""That of ``planes`` where all values are on its lattice."""
+_CODERS: dict[int, Any] = {
+    **{number: import_module(f".numpy_{name}", __package__) for name, number in NUMBERS.items()},
+    LATTICE: numpy_lattice,
+}
 
 
 def _overlap(a: Any, b: Any) -> bool:

@@ -13,13 +13,13 @@ from ....collectives.building import from_bfloat16, to_bfloat16
 from ....commands import report
 from ....commands.console import Table
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying
-from ....wire import DEFAULTS
+from ....wire import DEFAULTS, PLANES
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-TARGETS = {"compress": 0.6, "decompress": 0.36}
-"""Shares of memcpy of the same bytes, of planes with AVX-512 and one thread."""
+TARGETS = {PLANES.name: {"compress": 0.6, "decompress": 0.36}}
+"""Shares of memcpy of the same bytes with AVX-512 and one thread, by variant."""
 AGAINST_NUMPY = 2.0
-"""Times the speed with a conversion of the whole array by NumPy, of planes with AVX2."""
+"""Times the speed with a conversion of the whole array by NumPy, of the same variants with AVX2."""
 SLOW_SECONDS = 3.0
 
 
@@ -111,13 +111,13 @@ def half_table(kind: str, rows: list[HalfRow]) -> Table:
 
 
 def half_figures(rows: list[HalfRow]) -> Iterator[report.Figure]:
-    """Yield the targets of planes."""
+    """Yield the targets of the variants that have some."""
     for row in rows:
         title = f"{row.data}: {row.variant}: "
-        for name, target in TARGETS.items():
+        for name, target in TARGETS.get(row.variant, {}).items():
             rate = getattr(row, name)
-            if row.variant == "planes" and row.path.startswith("avx512-gfni"):
+            if row.path.startswith("avx512-gfni"):
                 yield report.Figure(f"{title}{name}, {row.path}, of memcpy", rate / row.memcpy, target)
-            if row.variant == "planes" and row.path == "avx2":
+            if row.path == "avx2":
                 share = rate / getattr(row, f"numpy_{name}")
                 yield report.Figure(f"{title}{name}, avx2, times NumPy's conversion", share, AGAINST_NUMPY)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from .... import wire
 from ....codec import Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
@@ -36,6 +37,7 @@ from ..common.threads import on_ranks
 
 MODELS: dict[str, Callable[[], Model]] = {"mlp": MLP, "cnn": CNN, "transformer": Transformer}
 RAW, BOUNDED, EQUAL_BOUND, EQUAL_BYTES = "raw", "bounded", "planes, equal bound", "planes, equal bytes"
+CODECS = {BOUNDED: wire.BOUNDED, EQUAL_BOUND: wire.PLANES, EQUAL_BYTES: wire.PLANES}
 RATE, MOMENTUM, BATCH = 0.05, 0.9, 16
 POINTS = 30
 """Test losses in a curve."""
@@ -116,7 +118,7 @@ def settings_of(variant: str, k: int | None) -> dict[str, Any]:
     """Return the arguments of `allreduce_comp`."""
     if k is None:
         return {"path": "off"}
-    codec = Codec(2.0**-k, "paper" if variant == BOUNDED else "planes", threads=1)
+    codec = Codec(2.0**-k, *CODECS[variant], threads=1)
     return {"path": "software", "codec": codec, "scale": "auto"}
 
 

@@ -22,11 +22,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .... import Codec
 from ....torch import CompressState, compress_hook, compressed
+from ....wire import BOUNDED, PLANES
 from .models import Task, task
 
 _PR_SET_PDEATHSIG = 1
 WARM_UP = 3
 """Steps before those that are timed: DDP deals out its buckets anew after the first."""
+HOOKS = {"hook": PLANES, "feedback": PLANES, "tensor": PLANES, "bounded": BOUNDED}
+"""The codec of `compress_hook`, by system."""
 
 
 def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -50,7 +53,7 @@ def wrapped(
     own = None
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
-        compressed(group, Codec(bound, "planes"))
+        compressed(group, Codec(bound, *PLANES))
     # PowerSGD starts all-reduces from callbacks: those of two buckets cross between ranks, and gloo aborts.
     bucket = {"bucket_cap_mb": 1024} if system == "powersgd" else {}
     ddp = DistributedDataParallel(module, process_group=group, **bucket)
@@ -61,8 +64,8 @@ def wrapped(
     elif system == "powersgd":
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
-    elif system in ("hook", "feedback", "tensor", "bounded"):
-        codec = Codec(bound, "paper" if system == "bounded" else "planes")
+    elif system in HOOKS:
+        codec = Codec(bound, *HOOKS[system])
         scale: Any = "tensor" if system == "tensor" else "auto"
         own = CompressState(codec=codec, scale=scale, error_feedback=system == "feedback")
         ddp.register_comm_hook(own, compress_hook)
