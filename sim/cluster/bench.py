@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from inceptionn.commands.codec_option import HalfOption
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table
 from inceptionn.commands.report import Figure, Report
 from inceptionn.netns import require
@@ -20,6 +21,7 @@ from inceptionn.system.programs import usable_processors
 from inceptionn.wire import DEFAULT_CODEC
 
 from ..nic_codec import NIC_VARIANTS
+from ..nic_options import variants
 from .cluster import Cluster
 from .commands import Status, verilog_for
 from .network.tap import available
@@ -145,6 +147,7 @@ def bench(
             show_default=f"{DEFAULT_CODEC}; with --verilog the file's",
         ),
     ] = None,
+    half: HalfOption = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
@@ -154,6 +157,8 @@ def bench(
     """
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
+    if half:
+        codec = variants([codec or DEFAULT_CODEC], half)[0]
     report = Report(None, json_file, csv_file)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)

@@ -14,7 +14,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.commands.codec_option import NicBound, PaperMode
+from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode
 from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
 from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
@@ -25,6 +25,7 @@ from inceptionn.wire import DEFAULT_CODEC
 
 from ..models.cache import build_root
 from ..nic_codec import NIC_VARIANTS
+from ..nic_options import variants
 from .cluster import Cluster
 from .network.impairments import Impairments
 from .network.tap import available
@@ -53,7 +54,7 @@ Codecs = Annotated[
     str | None,
     typer.Option(
         metavar="CODECS",
-        help=f"{', '.join(NIC_VARIANTS)} (with bf16 lanes, too): one for all, or one per host; "
+        help=f"{', '.join(NIC_VARIANTS)} (as with --half): one for all, or one per host; "
         f"default: {DEFAULT_CODEC}.",
     ),
 ]
@@ -141,13 +142,15 @@ def _check_numbers(hosts: int, limit: float | None) -> None:
 
 
 def _nics(
-    hosts: int, nic: str, codec: str | None, mode: str | None
+    hosts: int, nic: str, codec: str | None, half: bool, mode: str | None
 ) -> tuple[Sequence[str], Sequence[str] | None]:
     """Return kind and codec of every host's NIC; the codecs are None if no option names them."""
     with usage_error("--nic"):
         kinds = parse_kinds(nic, hosts)
     with usage_error("--codec"):
         codecs = None if codec is None else parse_codecs(codec, hosts)
+    if half:
+        codecs = variants(codecs or [DEFAULT_CODEC], half)
     with usage_error("--mode"):
         used = [NIC_VARIANTS[word].spec for word in codecs or [DEFAULT_CODEC]]
         having_modes = [spec for spec in used if spec.modes]
@@ -179,6 +182,7 @@ def run(
     k: NicBound = 10,
     mode: PaperMode = None,
     codec: Codecs = None,
+    half: HalfOption = False,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
@@ -207,7 +211,7 @@ def run(
     The exit status is the program's.
     """
     _check_numbers(hosts, limit)
-    kinds, codecs = _nics(hosts, nic, codec, mode)
+    kinds, codecs = _nics(hosts, nic, codec, half, mode)
     with usage_error("--tos"):
         written = None if tos is None else byte_of(tos)
     with usage_error("switch"):

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from inceptionn.commands.codec_option import HalfOption
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS, NIC_VARIANTS
+from ..nic_options import variants
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, Gain, differences, gain
@@ -28,6 +30,7 @@ def simulate(
     codec: Annotated[
         str, one_of(NIC_VARIANTS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
     ] = ",".join(NIC_CODECS),
+    half: HalfOption = False,
     frames: Annotated[
         int | None,
         whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
@@ -43,7 +46,7 @@ def simulate(
     bytes are compared with the golden model. Counters are read over the devices' serial lines. Takes about
     five minutes of processor time, most of it to compile the models.
     """
-    codecs = [word.strip() for word in codec.split(",")]
+    codecs = variants([word.strip() for word in codec.split(",")], half)
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():

@@ -111,6 +111,7 @@ SAID = {
         "--bound 15": "--bound",
         "--mode exact": "--mode",
         "--codec zip": "--codec: codec must be one of paper, planes, planes-half, not 'zip'",
+        "--codec paper,planes --half": "--half: needs --codec planes, not paper",
         "--codec planes --mode literal": "--mode: the codec planes has no modes, so not",
         "--at soon": "event must be SECONDS:HOST:REGISTER=VALUE, as in 2.5:1:CONTROL=0, not 'soon'",
         "--at 1:5:CONTROL=0": "host of an event must be 0..1, not 5",
