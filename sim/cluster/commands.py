@@ -6,17 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Self, TextIO
+from typing import Annotated, Any, Self, TextIO
 
 import typer
 from rich.live import Live
 from rich.text import Text
 
+from inceptionn.commands import report as reports
 from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode
-from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
-from inceptionn.commands.environment import environment
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
@@ -107,6 +107,23 @@ class Event:
         writable = [register.name for register in REGISTERS if register.access != "ro"]
         if self.register not in writable:
             raise ValueError(f"register must be one of {', '.join(writable)}, not {match['register']!r}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run as the options describe it."""
+
+    program: list[str]
+    events: list[Event]
+    """Register writes, by time."""
+    limit: float | None
+    """Seconds after which the program is ended."""
+    kinds: Sequence[str]
+    """Kind of each host's NIC."""
+    verilog: Path | None
+    """Verilog of the NICs of kind "rtl"; None: it is written."""
+    settings: dict[str, Any]
+    """Further arguments of `Cluster`."""
 
 
 def verilog_for(
@@ -219,42 +236,47 @@ def run(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
             flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
-    events = _events(at, kinds)
+    settings = {
+        "codecs": codecs, "impairments": impairments, "mtu": mtu, "vlan": vlan, "ecn": ecn, "k": k,
+        "mode": mode, "pcap": pcap, "congestion": congestion, "seed": seed,
+    }  # fmt: skip
+    plan = Plan(program, _events(at, kinds), limit, kinds, verilog, settings)
     with usage_error("--congestion"):
         check_congestion(congestion)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
-    files = Output(report_file)
+    files = reports.Report(seed, report_file)
     if pcap is not None:
         pcap.mkdir(parents=True, exist_ok=True)
     require()
     available()
     errors = Console(stderr=True)
     shown = errors.is_terminal if live is None else live
+    out = sys.stderr if str(report_file) == STANDARD_OUTPUT else sys.stdout
+    report = _measured(plan, errors, shown, out)
+    if not quiet:
+        _print_end(errors, report, kinds)
+    files.write(report.as_dict())
+    return report.status
+
+
+def _measured(plan: Plan, errors: Console, shown: bool, out: TextIO) -> Report:
+    """Run the program of a plan on a cluster, with its output on ``out``, and report the cluster's counts."""
+    settings = plan.settings
     with Status(errors) as step:
-        path = verilog_for(kinds, codecs, verilog, step.say)
+        path = verilog_for(plan.kinds, settings["codecs"], plan.verilog, step.say)
         with usage_error("cluster"):
-            cluster = Cluster(
-                hosts, kinds, verilog=path, codecs=codecs, impairments=impairments, mtu=mtu, vlan=vlan,
-                ecn=ecn, k=k, mode=mode, pcap=pcap, congestion=congestion, seed=seed, step=step.say,
-            )  # fmt: skip
+            cluster = Cluster(len(plan.kinds), plan.kinds, verilog=path, step=step.say, **settings)
         with cluster:
             step.stop()
             begin = time.monotonic()
-            out = sys.stderr if str(report_file) == STANDARD_OUTPUT else sys.stdout
-            status = _attend(cluster, program, events, errors, shown, limit, out)
+            status = _attend(cluster, plan, errors, shown, out)
             seconds = time.monotonic() - begin
             cluster.settle()
             cluster.check()
-            conditions = {
-                "program": program, "mtu": mtu, "vlan": vlan, "ecn": ecn, "bound": k, "mode": mode,
-                "codecs": codecs, "seed": seed, **asdict(impairments),
-            }  # fmt: skip
-            report = Report(cluster.host_reports(), seconds, status, conditions)
-    if not quiet:
-        _print_end(errors, report, kinds)
-    files.write({**report.as_dict(), "environment": environment(seed)})
-    return status
+            conditions = {name: settings[name] for name in ("mtu", "vlan", "ecn", "mode", "codecs", "seed")}
+            conditions |= {"program": plan.program, "bound": settings["k"], **asdict(settings["impairments"])}
+            return Report(cluster.host_reports(), seconds, status, conditions)
 
 
 def check_congestion(name: str | None) -> None:
@@ -289,14 +311,12 @@ class Status:
         self.stop()
 
 
-def _attend(
-    cluster: Cluster, program: list[str], events: list[Event], errors: Console, shown: bool,
-    limit: float | None, out: TextIO,
-) -> int:  # fmt: skip
+def _attend(cluster: Cluster, plan: Plan, errors: Console, shown: bool, out: TextIO) -> int:
     """Run the program to its end, with events and live view, and write its output to ``out``.
 
     Returns its exit status.
     """
+    program, events, limit = plan.program, list(plan.events), plan.limit
     names = {f"host{number}": kind for number, kind in enumerate(cluster.kinds)}
     view = Live(console=errors, auto_refresh=False, transient=True) if shown else None
 
