@@ -49,7 +49,8 @@ def byte_of(text: str) -> int:
 def one_of(words: Iterable[str], text: str, *names: str, comma: bool = False, **options: Any) -> Any:
     """Return an option for one of ``words``, or with ``comma`` for several of them in one value.
 
-    ``{}`` in the help's ``text`` stands for the words. An error names the value. ``options``: of typer's.
+    ``{}`` in the help's ``text`` stands for the words. An error names the value. ``options``: of typer's. The
+    parameter's type can be the ``Literal`` of the words.
     """
     known = list(words)
 
@@ -60,7 +61,11 @@ def one_of(words: Iterable[str], text: str, *names: str, comma: bool = False, **
                 raise typer.BadParameter(f"must be one of {', '.join(known)}, not {each!r}{hint}")
         return value
 
-    return typer.Option(*names, callback=check, help=text.format(", ".join(known)), **options)
+    # The parser keeps typer from checking a Literal itself: its error has no hint.
+    return typer.Option(
+        *names, callback=check, help=text.format(", ".join(known)),
+        **{"parser": str, "metavar": "WORD", **options},
+    )  # fmt: skip
 
 
 def regular(path: Path | None) -> Path | None:

@@ -60,7 +60,7 @@ SAID = {
     "bench layers": {
         "--systems sgd": "--systems takes ssgd, ",
         "--rates fast": "--rates: rate must be",
-        "--model rnn": "--model takes cnn, mlp, not 'rnn'",
+        "--model rnn": "must be one of cnn, mlp, not 'rnn'",
         "--sizes 8,x": "--sizes takes whole numbers, not '8,x'",
         "--sizes 8,8,8,8": "--sizes takes whole numbers, not '8,8,8,8'",
         "--hosts 1": "must be 2..16, not 1",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import numpy as np
 import typer
@@ -83,7 +83,7 @@ def codec(
     ] = None,
     file: report.NpyFile = None,
     dtype: Annotated[
-        str,
+        Dtype,
         one_of(
             get_args(Dtype),
             "Type of the values: {}. Types of 16 bits have a shorter table: both "
@@ -116,7 +116,7 @@ def codec(
     if dtype != "float32":
         if plot is not None or own is not None:
             raise typer.BadParameter("--plot and --with need float32 values", param_hint="--dtype")
-        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), cast(Dtype, dtype), bound, repeats)
+        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
         return
     taken = _chosen()
     count = size * 1_000_000 // 4

@@ -11,6 +11,7 @@ import typer
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....netns import Network, bits_per_second, rate_text, require
+from ....system.options import one_of
 from ...training import count_of
 from ...training.data import require_digits
 from ..common.job import lines_of
@@ -42,7 +43,7 @@ def layers(
     systems: Annotated[
         str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
     ] = ",".join(SYSTEMS),
-    model: Annotated[str, typer.Option(help=f"{' or '.join(MODELS)}.")] = "cnn",
+    model: Annotated[str, one_of(MODELS, "{}.", metavar="MODEL")] = "cnn",
     sizes: Annotated[
         str | None, typer.Option(metavar="LIST", help="Channels of the convolutions, or hidden units.")
     ] = None,
@@ -68,15 +69,14 @@ def layers(
     trained once to the end, at the highest rate; only ASGD's result depends on the rate. A2DTWP and GradiVeQ
     send different amounts as training proceeds: their bytes are means over the run.
     """
-    (kind,) = report.choices(model, tuple(MODELS), "--model")
     chosen = report.choices(systems, tuple(SYSTEMS), "--systems")
-    if kind != "cnn":
+    if model != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = report.rates(rates)
     out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
     require()
-    plan = plan_of(kind, sizes, batch, bound, seed)
+    plan = plan_of(model, sizes, batch, bound, seed)
     results = _measured(out, hosts, chosen_rates, plan, *_cases(chosen, steps, rounds, trained))
     model_made = model_of(plan)
     out.show_conditions(
@@ -85,7 +85,7 @@ def layers(
         f"error bound 2**-{bound}"
     )
     out.show(table_of(results, rate) for rate in chosen_rates)
-    out.show_figures(figures_of(results) if kind == "mlp" else [])
+    out.show_figures(figures_of(results) if model == "mlp" else [])
     facts = {
         "bench": "layers", "hosts": hosts, "plan": plan, "trained_steps": trained,
         "time": {str(int(rate)): found for rate, found in results["time"].items()},
