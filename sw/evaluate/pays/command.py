@@ -2,7 +2,7 @@
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import typer
 
@@ -15,7 +15,7 @@ from ...netns import rate_text
 from ...system.options import usage_error
 from ...wire import HALF_CODECS
 from . import chart, measure
-from .costs import ENGINE_RATE, Coder, Form, Link, Where
+from .costs import ENGINE_RATE, Coder, Form, Link
 from .options import (
     SYNTHETIC,
     Bandwidth,
@@ -49,7 +49,7 @@ from .options import (
     variant_of,
 )
 from .ratios import Ratio, RatioAt, exponent_of
-from .scenario import Dtype, Prediction, Scenario, Topology, facts_of, predict
+from .scenario import Prediction, Scenario, facts_of, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
 
@@ -99,7 +99,7 @@ def pays(
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     ratio_at = ratio_of(ratio, coder, bound, scaling)
     form = Form(
-        where=cast(Where, where), ratio=_at(ratio_at, nodes),
+        where=where, ratio=_at(ratio_at, nodes),
         engine=report.rate(engine_rate, "--engine-rate"),
         box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
     )  # fmt: skip
@@ -107,18 +107,19 @@ def pays(
         scene = Scenario(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
-            form=form, topology=cast(Topology, topology),
-            gradients=cast(Dtype, gradients), buckets=buckets, overlap=overlap,
+            form=form, topology=topology,
+            gradients=gradients, buckets=buckets, overlap=overlap,
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
-        host = measure.host()
-        lanes = variant.codec in HALF_CODECS
-        form = replace(
-            form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
-            coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
-        )  # fmt: skip
-        scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-        found = predict(scene)
+    host = measure.host()
+    lanes = variant.codec in HALF_CODECS
+    form = replace(
+        form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
+        coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
+    )  # fmt: skip
+    scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
+    found = predict(scene)
+    with usage_error():
         trial = simulate(scene, jitter, seed) if simulated else None
     title = title_of(scene, variant.name, bound, scaling)
     _show(out, title, found, "" if trial is None else _simulated_text(scene, trial, jitter))

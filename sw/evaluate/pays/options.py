@@ -15,7 +15,7 @@ from ...system.options import one_of
 from ...wire import BOUNDED, CODECS, PLANES, Variant
 from .costs import Where
 from .ratios import TABLE_III, RatioAt, constant, of_file, of_synthetic, published
-from .scenario import TOPOLOGIES, Dtype
+from .scenario import TOPOLOGIES, Dtype, Topology
 
 SYNTHETIC = "synthetic"
 WHERE = tuple(place for place in get_args(Where) if place != "none")
@@ -32,8 +32,8 @@ StepTime = Annotated[
 Nodes = Annotated[int, typer.Option(help="Hosts.")]
 Bandwidth = Annotated[str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")]
 Latency = Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")]
-TopologyName = Annotated[str, one_of(TOPOLOGIES, "{}.")]
-Place = Annotated[str, one_of(WHERE, "What compresses: {}.")]
+TopologyName = Annotated[Topology, one_of(TOPOLOGIES, "{}.")]
+Place = Annotated[Where, one_of(WHERE, "What compresses: {}.")]
 CodecName = Annotated[
     str | None,
     typer.Option(
@@ -55,7 +55,7 @@ RatioText = Annotated[
         help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
     ),
 ]
-Gradients = Annotated[str, one_of(get_args(Dtype), "{}.")]
+Gradients = Annotated[Dtype, one_of(get_args(Dtype), "{}.")]
 Buckets = Annotated[int, typer.Option(help="Exchanges per step.")]
 Overlap = Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")]
 GroupSize = Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")]
