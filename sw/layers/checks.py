@@ -11,6 +11,14 @@ Policy = Literal["raise", "skip"]
 """The reaction to gradients that are not finite: raise an error, or leave them out of the step."""
 
 
+class NonFiniteGradient(ArithmeticError):
+    """A gradient holds infinities or NaNs. Attributes: ``key``, ``step``."""
+
+    def __init__(self, key: str, step: int) -> None:
+        super().__init__(f"the gradient of key {key!r} at step {step} has values that are not finite")
+        self.key, self.step = key, step
+
+
 def check_policy(policy: str) -> None:
     """Raise ``ValueError`` for anything but "raise" and "skip"."""
     if policy not in get_args(Policy):

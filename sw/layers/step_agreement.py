@@ -9,8 +9,7 @@ import numpy as np
 
 from ..collectives.building import agree, is_whole
 from ..transport import Transport
-from .checks import Policy
-from .parameter_server import NonFiniteGradient
+from .checks import NonFiniteGradient, Policy
 from .parameters import Floats
 
 

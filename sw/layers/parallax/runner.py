@@ -25,8 +25,8 @@ from ...collectives.building import (
     with_scale,
 )
 from ...transport import transport_of
-from ..checks import float32_array
-from ..parameter_server import NonFiniteGradient, Optimizer, Partition
+from ..checks import NonFiniteGradient, float32_array
+from ..parameter_server import Optimizer, Partition
 from ..parameters import Floats, Gradients, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig, Partitioner

@@ -7,13 +7,14 @@ rank. `exchange` has the messages and the forms of their values. `group` combine
 `checkpoint`.
 """
 
+from ..checks import NonFiniteGradient
 from .exchange.handle import Handle
 from .exchange.legs import Encoding
 from .group import ParameterServer
 from .optimizer import Constant, Cosine, MomentumSGD, Optimizer, Schedule, StepDecay, WarmUp
 from .plan import Partition, Plan
 from .server import Server
-from .worker import NonFiniteGradient, Worker
+from .worker import Worker
 
 __all__ = [
     "Constant",

@@ -5,20 +5,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ..checks import Policy, check_policy, float32_array
+from ..checks import NonFiniteGradient, Policy, check_policy, float32_array
 from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints, Saved
 from .exchange.handle import Handle
 from .node import Node
 from .optimizer import Optimizer
-
-
-class NonFiniteGradient(ArithmeticError):
-    """A gradient holds infinities or NaNs. Attributes: ``key``, ``step``."""
-
-    def __init__(self, key: str, step: int) -> None:
-        super().__init__(f"the gradient of key {key!r} at step {step} has values that are not finite")
-        self.key, self.step = key, step
 
 
 class Worker:
