@@ -5,22 +5,20 @@ Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): truncation m
 too small to be sent. Accumulated, they are sent once they are large enough. The paper does not use it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
 from ..codec.scaling import Scaling
+from ..transport.mpi import transport_of
+from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
+from .settings import Scale, check_scale
 from .values.fed import Fed
-
-if TYPE_CHECKING:
-    from .settings import Scale
-    from .values.stream_codec import StreamCodec
+from .values.stream_codec import StreamCodec
 
 __all__ = ["ErrorFeedback"]
 
@@ -123,11 +121,6 @@ class ErrorFeedback:
 
     def _exponent(self, scale: Scale, fed: Fed) -> int:
         """Return the exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
-        # Other users of this module do not need the collectives.
-        from ..transport.mpi import transport_of
-        from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
-        from .settings import check_scale
-
         if check_scale(scale) != "auto":
             return int(scale or 0)
         if effective(scale, "software", self.codec) is None:
