@@ -56,8 +56,9 @@ def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[st
 
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE` as it is built in the NIC, or with ``/N`` of its N-th checked
-    size, or ``package.module:Factory``. Raises ``ValueError`` for any other. ``shape`` and the NIC's ``engines`` are those of the tops. What is not the default is
-    part of the short name: ``planes_nic_2x16`` has two engines of 16 lanes.
+    size, or ``package.module:Factory``. Raises ``ValueError`` for any other. ``shape`` and the NIC's
+    ``engines`` are those of the tops. What is not the default is part of the short name:
+    ``planes_nic_2x16`` has two engines of 16 lanes.
     """
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -295,7 +296,7 @@ def timing(
     with_area: Annotated[bool, typer.Option("--area/--no-area", help="Map to series 7 for the area.")] = True,
     path: Annotated[bool, typer.Option("--path", help="Print every hop of the critical paths.")] = False,
     slow: Annotated[
-        int, whole(0, SLOW_ENDS, "Print so many registers in which the slowest paths end.", "--slowest")
+        int, whole(0, SLOW_ENDS, "Number of registers printed in which the slowest paths end.", "--slowest")
     ] = 0,
     check: Annotated[bool, typer.Option("--check", help="Fail if a clock misses its target.")] = False,
     cache_dir: Annotated[

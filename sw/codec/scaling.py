@@ -101,7 +101,7 @@ class Scaling:
 
     def multiply(self, lanes: Lanes, out: Lanes) -> None:
         """Scale lanes into ``out``, which may be ``lanes``."""
-        with np.errstate(invalid="ignore"):  # signalling NaNs are no news
+        with np.errstate(invalid="ignore"):  # signalling NaNs become quiet
             for where, exponent in self.pieces(lanes.size):
                 np.multiply(lanes[where], np.float32(2.0**exponent), out=out[where])
 

@@ -168,7 +168,7 @@ def _prepared(
     transport: Transport, collective: Collective, settings: Settings, buffers_of: Callable[[], B],
     feedback: Feedback,
 ) -> _Own[B]:  # fmt: skip
-    """Check a rank's arguments, load its values, and find what the common scale must know of them."""
+    """Check a rank's arguments, load its values, and find the largest exponents for the common scale."""
     settings.check(transport.size, tuple(collective.algorithms))
     _check_feedback(feedback)
     if settings.sections is not None and not collective.summed:

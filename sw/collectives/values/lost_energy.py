@@ -132,7 +132,7 @@ class LostEnergy:
         return sampled
 
 
-@np.errstate(invalid="ignore", over="ignore")  # signalling NaNs are no news
+@np.errstate(invalid="ignore", over="ignore")  # signalling NaNs become quiet
 def loss_of(
     codec: Codec, values: NDArray[Any], scale: int | NDArray[np.int64] = 0, sums: bool = False
 ) -> Loss:

@@ -188,7 +188,7 @@ def exact(
     ] = 2000,
     each: Annotated[int, typer.Option(min=2, max=14, help="Ways of summing each of them.")] = 6,
     nic: Annotated[
-        int, typer.Option(min=0, help="In so many of them, the NICs are the NIC's Verilog (Verilator).")
+        int, typer.Option(min=0, help="Number of the cases whose NICs are the NIC's Verilog (Verilator).")
     ] = 0,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(cases=100)] = False,

@@ -62,7 +62,7 @@ class Leg(ABC):
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         """Encode a copy of the parts (key, float32[n]).
 
-        Returns what `decode` must know, and the data, uint8[n].
+        Returns the metadata that `decode` takes, and the data, uint8[n].
         """
 
     @abstractmethod
