@@ -19,8 +19,8 @@ def integer(
 ) -> int:  # fmt: skip
     """Return an integer of Python or NumPy as an ``int``.
 
-    Raises ``TypeError`` for anything else, and ``ValueError`` outside ``least`` to ``most``. They tell the
-    argument's ``name`` and the value; ``unit``, such as " steps", follows the limits.
+    Raises ``TypeError`` for anything else, and ``ValueError`` outside ``least`` to ``most``. They name
+    the argument and its value; ``unit``, such as " steps", follows the limits. ``most`` needs a ``least``.
     """
     if not is_integer(value):
         raise TypeError(f"{name} must be an integer, not {brief(value)}")
