@@ -9,6 +9,7 @@ import pytest
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.cluster.nics import GoldenNic, PlainNic, RtlNic, parse_codecs, parse_kinds, set_bound
+from inceptionn.sim.nic_options import variants
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -64,6 +65,11 @@ def test_a_plain_nic_is_a_wire() -> None:
 def test_read_only_registers_stay() -> None:
     with pytest.raises(ValueError, match="register ID cannot be written at a NIC of kind 'golden'"):
         GoldenNic().write("ID", 0)
+
+
+def test_half_lanes_by_option() -> None:
+    assert variants(["planes", "planes-half", "planes"], True) == ["planes-half"] * 3
+    assert variants(["planes-half", "paper"], False) == ["planes-half", "paper"]
 
 
 def test_codecs() -> None:

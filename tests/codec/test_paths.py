@@ -242,6 +242,15 @@ def test_names() -> None:
     assert codec.active_path() == usual
 
 
+def test_a_path_for_a_while(path: str) -> None:
+    with codec.using_path("numpy"):
+        assert codec.active_path() == "numpy"
+    assert codec.active_path() == path
+    with pytest.raises(ValueError, match="codec path must be one of"), codec.using_path("mmx"):
+        pass
+    assert codec.active_path() == path
+
+
 OPERATIONS = ("bounded compress", "bounded decompress", "planes compress", "planes decompress", "planes sum")
 
 

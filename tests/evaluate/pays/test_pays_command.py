@@ -16,7 +16,7 @@ from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.collective import pays as bench
 from inceptionn.evaluate.bench.collective.variants import RING_BF16, RING_RAW
-from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, of_values
+from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, measure, of_values
 from inceptionn.transport import Transport
 
 
@@ -32,6 +32,17 @@ def test_a_slow_link_pays(made_by: Callable[..., Any]) -> None:
     assert over[0] > over[-1]
     for label in ("bandwidth of a host's link", "against ring bf16", "speed-up of a step"):
         assert f"<!-- {label} -->" in picture
+
+
+def test_a_measurement_that_fails_is_no_usage_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Host:
+        raise ValueError("no clock")
+
+    monkeypatch.setattr(measure, "host", fail)
+    assert cli.main(["pays"]) == 2
+    assert capsys.readouterr().err == "inceptionn: no clock\n"
 
 
 def test_no_is_said(capsys: pytest.CaptureFixture[str]) -> None:
