@@ -11,7 +11,7 @@ from typing import Any, Literal
 from amaranth.lib import wiring
 
 from inceptionn.hdl.codec.codecs import PAPER
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.nic import check_engines
 from inceptionn.wire import GROUP_LANES
 

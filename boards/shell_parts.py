@@ -11,9 +11,9 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.hdl.attach.async_queue import CrossingPlatform
 from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
 from inceptionn.hdl.attach.clock_crossing import AXI4LiteCrossing
+from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH, REGISTERS
-from inceptionn.hdl.engine.shape import USUAL, EngineShape
 from inceptionn.hdl.parts.axi import AXIStream
 from inceptionn.hdl.verilog import PortDirection, convert, flat_ports
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inceptionn.hdl.codec.codecs import PAPER
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.wire import DEFAULT_K, DEFAULT_MODE, EXPONENT_BIAS, MAX_K, MAX_LANES, MIN_K, parameters
 
 from .port_table import port_table

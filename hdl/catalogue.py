@@ -9,7 +9,7 @@ from typing import Any
 
 from amaranth.lib import data, wiring
 
-from .engine.shape import EngineShape
+from .codec.shape import EngineShape
 
 Arguments = Mapping[str, Any]
 

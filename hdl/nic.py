@@ -7,11 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .codec.shape import USUAL, EngineShape
 from .control.axi_lite import AXI4Lite
 from .control.management import Management
 from .engine.compression_engine import CompressionEngine
 from .engine.decompression_engine import DecompressionEngine
-from .engine.shape import USUAL, EngineShape
 from .parallel.parallel_engines import ENGINES, ParallelEngines
 from .parts.axi import AXIStream
 
@@ -65,7 +65,7 @@ class Nic(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m, shape = Module(), self.shape
-        m.submodules.management = management = Management(codec=shape.codec.name, half=shape.half)
+        m.submodules.management = management = Management(shape)
         m.submodules.compression_engine = compression = self._engine(transmit=True)
         m.submodules.decompression_engine = decompression = self._engine(transmit=False)
         wiring.connect(m, wiring.flipped(self.s_axil), management.s_axil)

@@ -6,7 +6,7 @@ from functools import partial
 
 from amaranth.lib import wiring
 
-from .engine.shape import USUAL, EngineShape
+from .codec.shape import USUAL, EngineShape
 from .engine.standalone_compressor import StandaloneCompressor
 from .engine.standalone_decompressor import StandaloneDecompressor
 from .nic import Nic

@@ -20,7 +20,7 @@ def nic_module(verilog: str) -> str | None:
 
 def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1, half: bool = False) -> str:
     """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache; ``half``: with bf16."""
-    from inceptionn.hdl.engine.shape import EngineShape
+    from inceptionn.hdl.codec.shape import EngineShape
     from inceptionn.hdl.nic import Nic
 
     from .runner import emit

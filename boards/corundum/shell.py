@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.hdl.attach.user_forwarder import UserForwarder
 from inceptionn.hdl.attach.width_adapter import Narrower, Widener
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
-from inceptionn.hdl.engine.shape import EngineShape
 from inceptionn.wire import GROUP_LANES
 
 from ..shell_parts import EnginePair, TargetStream, clock_domain, link, share_registers

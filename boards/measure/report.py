@@ -14,7 +14,7 @@ from inceptionn.commands.codec_option import EngineCodec, HalfOption, check_half
 from inceptionn.commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_progress, noted
 from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
-from inceptionn.hdl.engine.shape import USUAL, EngineShape
+from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.system.options import one_of, regular
 
 from . import history as report_history

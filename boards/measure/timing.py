@@ -19,7 +19,7 @@ from inceptionn.commands.codec_option import EngineCodec
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress, noted
 from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
-from inceptionn.hdl.engine.shape import USUAL, EngineShape
+from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.hdl.nic import check_engines
 from inceptionn.system.atomic_file import write
 from inceptionn.system.options import one_of, whole
@@ -57,8 +57,8 @@ def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[st
     ``name`` is one of :data:`inceptionn.hdl.tops.TOPS`, with or without its ``inceptionn_``, one of
     :data:`inceptionn.hdl.catalogue.CATALOGUE` as it is built in the NIC, or with ``/N`` of its N-th checked
     size, or ``package.module:Factory``. Raises ``ValueError`` for any other. ``shape`` and the NIC's
-    ``engines`` are those of the tops. What is not the default is part of the short name:
-    ``planes_nic_2x16`` has two engines of 16 lanes.
+    ``engines`` are those of the tops. What is not the default is part of the short name: ``planes_nic_2x16``
+    has two engines of 16 lanes.
     """
     if ":" in name:
         module, _, attribute = name.partition(":")

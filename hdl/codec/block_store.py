@@ -48,9 +48,9 @@ class BlockReader(wiring.Signature):
         self.width = width
         super().__init__(
             {
-                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it. So it is
-                #: in the cycle after the last ``step`` or the ``drop`` of the one before, if it was complete
-                #: three cycles earlier.
+                #: There is a current block: ``step`` and ``drop`` are allowed, ``shape`` describes it. The
+                #: next block is there in the cycle after this one's last ``step`` or its ``drop``, if it was
+                #: complete three cycles before.
                 "valid": Out(1),
                 "shape": Out(block_shape(width)),  #: The current block's.
                 "step": In(1),  #: Reads the current block's next beat; the next block follows after the last.

@@ -12,7 +12,7 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import MAX_LANES
 
-from ..codec.codecs import PAPER, codec_of
+from ..codec.shape import USUAL, EngineShape
 from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
 from .registers import (
@@ -37,7 +37,7 @@ COUNTER_READ_LATENCY = 4
 
 
 @cache
-def frame_report(codec: str = PAPER, half: bool = False) -> data.StructLayout:
+def frame_report(shape: EngineShape = USUAL) -> data.StructLayout:
     """Return the layout of an engine's report on one frame, given once, when its verdict is known.
 
     ``verdict``: :class:`~inceptionn.wire.frames.Verdict`. ``bytes_in``, ``bytes_out``: frame length at the
@@ -47,15 +47,15 @@ def frame_report(codec: str = PAPER, half: bool = False) -> data.StructLayout:
     / 4); for planes, groups by code, and ``lanes`` is payload / 4. They are all zero unless the verdict is
     ``COMPRESSED``. With ``half`` there is a bit ``half``: a compressed or restored frame has bf16 lanes.
     """
-    found = codec_of(codec)
+    codec = shape.codec
     return data.StructLayout(
         {
             "verdict": 5,
             "bytes_in": 17,
             "bytes_out": 17,
-            "counts": data.ArrayLayout(found.count_bits, len(found.spec.classes)),
-            **({} if found.spec.counts_lanes else {"lanes": MAX_LANES.bit_length()}),
-            **({"half": 1} if half else {}),
+            "counts": data.ArrayLayout(codec.count_bits, len(codec.spec.classes)),
+            **({} if codec.spec.counts_lanes else {"lanes": MAX_LANES.bit_length()}),
+            **({"half": 1} if shape.half else {}),
         }
     )
 
@@ -103,24 +103,21 @@ class FrameCounters(wiring.Component):
     ----------
     direction : ``"tx"`` or ``"rx"``
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-    half : :class:`bool`
-        Frames may have bf16 lanes, which are counted apart.
+    shape : :class:`EngineShape`
+        With ``half``, frames with bf16 lanes are counted apart.
     """
 
-    def __init__(self, direction: Direction, *, codec: str = PAPER, half: bool = False):
+    def __init__(self, direction: Direction, shape: EngineShape = USUAL):
         if direction not in get_args(Direction):
             raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
         self.direction: Direction = direction
-        self.codec = codec_of(codec)
-        self.has_half = half
-        self.names = counter_slots(direction, codec, half)
-        self.slots = slot_count(direction, codec)
+        self.shape = shape
+        self.names = counter_slots(direction, shape.codec.name, shape.half)
+        self.slots = slot_count(direction, shape.codec.name)
         super().__init__(
             {
                 #: One per frame.
-                "reports": In(stream.Signature(frame_report(codec, half), always_ready=True)),
+                "reports": In(stream.Signature(frame_report(shape), always_ready=True)),
                 "frame_in": In(1),  #: The last beat of a frame enters the engine in this cycle.
                 "frame_out": In(1),  #: The last beat of a frame leaves the engine in this cycle.
                 "clear": In(1),  #: Set all counters to zero.
@@ -216,15 +213,15 @@ class FrameCounters(wiring.Component):
         events[SLOT_BYTES_IN] = Mux(self.reports.valid, self.reports.payload.bytes_in, 0)
         events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
         valid, report = self.reports.valid, self.reports.payload
-        if self.has_half:
+        if self.shape.half:
             events[SLOT_BF16] = valid & report.half
         if self.direction == "tx":
-            if not self.codec.spec.counts_lanes:
-                events[SLOT_LANES] = Mux(valid & ~report.half if self.has_half else valid, report.lanes, 0)
-            if self.has_half:
+            if not self.shape.codec.spec.counts_lanes:
+                events[SLOT_LANES] = Mux(valid & ~report.half if self.shape.half else valid, report.lanes, 0)
+            if self.shape.half:
                 events[SLOT_BF16 + 1] = Mux(valid & report.half, report.lanes << 1, 0)
-            for number in range(len(self.codec.spec.classes)):
-                slot = class_slot(number, self.codec.name)
+            for number in range(len(self.shape.codec.spec.classes)):
+                slot = class_slot(number, self.shape.codec.name)
                 events[slot] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}
         for number, event in events.items():

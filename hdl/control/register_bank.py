@@ -12,7 +12,7 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_MAX_PAYLOAD
 
-from ..codec.codecs import PAPER, codec_of
+from ..codec.shape import USUAL, EngineShape
 from .axi_lite import AXI4Lite, Response
 from .config import DEFAULT_CONFIG, EngineConfig
 from .counters import COUNTER_READ_LATENCY, CounterRead
@@ -42,18 +42,11 @@ class RegisterBank(wiring.Component):
     A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
     their ``parameters_valid``, no later than the write's ``bvalid``. A ``TOS.BF16`` that is 0 in the bits of
     the mask reaches them as ``TOS.VALUE``, which means that there are no bf16 lanes.
-
-    Parameters
-    ----------
-    codec : :class:`str`
-        Name of the lane codec (:data:`inceptionn.hdl.codec.codecs.CODECS`).
-    half : :class:`bool`
-        The engines have bf16 lanes, too.
     """
 
-    def __init__(self, *, codec: str = PAPER, half: bool = False):
-        self.codec = codec_of(codec)
-        self.has_half = half
+    def __init__(self, shape: EngineShape = USUAL):
+        codec, half = shape.codec.name, shape.half
+        self.shape = shape
         self.registers = registers_of(codec, half)
         super().__init__(
             {
@@ -146,7 +139,7 @@ class RegisterBank(wiring.Component):
         valid = field("STATUS", "PARAMETERS_VALID")
         max_payload = field("PAYLOAD", "MAX")
         beyond = max_payload > DEFAULT_MAX_PAYLOAD
-        m.d.sync += valid.eq(self.codec.usable(**parameters))
+        m.d.sync += valid.eq(self.shape.codec.usable(**parameters))
         with m.If(beyond):
             m.d.sync += max_payload.eq(DEFAULT_MAX_PAYLOAD)
 
@@ -161,7 +154,7 @@ class RegisterBank(wiring.Component):
             setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
             m.d.sync += setting.eq(value)
             m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
-        if self.has_half:
+        if self.shape.half:
             bf16_tos = Signal(8, init=DEFAULT_BF16_TOS)
             value, mask, bf16 = (field("TOS", name) for name in ("VALUE", "MASK", "BF16"))
             # A driver that knows the first two alone writes 0: no traffic with ToS 0 may become bf16.
@@ -174,8 +167,8 @@ class RegisterBank(wiring.Component):
 
     def _has_counter(self, direction: Direction, page: Value, codes: Value, slot: Value) -> Value:
         """Return whether a direction has a counter in a slot of a page, or of the upper slots."""
-        numbers = counter_slots(direction, self.codec.name, self.has_half)
-        slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.codec.name))
+        numbers = counter_slots(direction, self.shape.codec.name, self.shape.half)
+        slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.shape.codec.name))
         base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
         found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
         if len(slots) > COUNTER_SLOTS:

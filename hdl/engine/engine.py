@@ -4,9 +4,10 @@
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..codec.shape import USUAL, EngineShape
 from ..control.config import EngineConfig
+from ..control.counters import frame_report
 from ..parts.axi import AXIStream
-from .shape import USUAL, EngineShape
 
 
 class Engine(wiring.Component):
@@ -24,6 +25,6 @@ class Engine(wiring.Component):
                 #: With ``shape.half``: see :class:`HeaderParser`.
                 **({"bf16_tos": In(8)} if shape.half else {}),
                 #: One per frame, in order.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
             }
         )

@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME
 
+from ..codec.shape import USUAL, EngineShape
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader, parsed_frame
 from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
-from .shape import USUAL, EngineShape
 
 
 class FrameRecord(data.Struct):

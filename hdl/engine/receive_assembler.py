@@ -9,13 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import Verdict
 
+from ..codec.shape import USUAL, EngineShape
+from ..control.counters import frame_report
 from ..parts.axi import AXIStream
 from ..parts.elastic_register import ElasticRegister
 from ..parts.queue import PushQueue
 from .payload_merge import PayloadMerge
 from .receive_decision import ReceiveOrder
 from .receive_layout import ReceiveLayout, frame_account, frame_part, restored_burst, wire_beat
-from .shape import USUAL, EngineShape
 
 
 class ReceiveAssembler(wiring.Component):
@@ -46,7 +47,7 @@ class ReceiveAssembler(wiring.Component):
                 "payload": In(stream.Signature(restored_burst(shape))),  #: From the Decompressor.
                 "m_axis": Out(AXIStream(self.shape.bytes)),  #: The frames.
                 #: One per frame, in order.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
             }
         )
 

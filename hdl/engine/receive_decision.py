@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, Verdict
 
+from ..codec.shape import USUAL, EngineShape
 from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
 from ..frame.header_parser import ParsedHeader
@@ -16,7 +17,6 @@ from ..frame.payload_realigner import PayloadRealigner
 from ..parts.checksum import add16, fold17
 from ..parts.compare import in_range
 from ..parts.pipeline import Pipeline
-from .shape import USUAL, EngineShape
 
 
 class ReceiveOrder(data.Struct):

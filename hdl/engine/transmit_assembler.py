@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC
 
 from ..codec.block_store import BlockReader, BlockStore
+from ..codec.shape import USUAL, EngineShape
 from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
 from ..parts.axi import AXIStream
@@ -18,7 +19,6 @@ from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .raw_ring import raw_ring_depth
-from .shape import USUAL, EngineShape
 from .transmit_settling import frame_order
 
 
@@ -58,8 +58,8 @@ class TransmitAssembler(wiring.Component):
                 #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
                 #: (:class:`RawRing`).
                 "raw_beat": In(8 * width),
-                #: From the Compressor. A block can be read before its report is given, and so some cycles before
-                #: its order: it is there for its first command, and none is waited for.
+                #: From the Compressor. A block can be read before its report is given, and so some cycles
+                #: before its order: it is there for its first command, and none is waited for.
                 "blocks": In(BlockReader(shape)),
                 "m_axis": Out(AXIStream(width)),  #: The frames.
             }

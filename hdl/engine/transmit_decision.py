@@ -7,10 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..codec.shape import USUAL, EngineShape
+from ..control.counters import frame_report
 from ..parts.beat import Beat
 from ..parts.queue import PushQueue
 from .frame_recorder import FrameRecord
-from .shape import USUAL, EngineShape
 from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
 
@@ -45,7 +46,7 @@ class TransmitDecision(wiring.Component):
                 "statistics": In(stream.Signature(self.shape.codec.statistics, always_ready=True)),
                 "room": Out(1),  #: Of all three; 8 more records may follow after it has fallen.
                 "orders": Out(stream.Signature(frame_order(shape))),  #: To the assembler.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: To the counters.
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),  #: To the counters.
             }
         )
 

@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import PROTOCOL_TCP, PROTOCOL_UDP, SHIM_BYTES, SHIM_MAGIC, Verdict
 
+from ..codec.shape import USUAL, EngineShape
 from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
 from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from ..parts.pipeline import Pipeline
 from .frame_recorder import FrameRecord
-from .shape import USUAL, EngineShape
 
 
 class JudgedFrame(data.Struct):

@@ -9,10 +9,11 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import SHIM_BYTES, Verdict
 
+from ..codec.shape import USUAL, EngineShape
+from ..control.counters import frame_report
 from ..parts.beat import BURST, Beat
 from ..parts.checksum import add16, canonical16, swap16
 from ..parts.pipeline import Pipeline
-from .shape import USUAL, EngineShape
 from .transmit_judging import JudgedFrame
 
 
@@ -64,11 +65,11 @@ class TransmitSettling(wiring.Component):
                 "judged": In(stream.Signature(JudgedFrame)),  #: In the frames' order.
                 "sums": In(stream.Signature(BlockSums)),  #: One per candidate, in order.
                 #: Of the same blocks. There when the sums are, but taken with the report, 4 cycles later.
-                "counts": In(stream.Signature(shape.report["counts"].shape)),
+                "counts": In(stream.Signature(frame_report(shape)["counts"].shape)),
                 #: One per judged frame or piece.
                 "orders": Out(stream.Signature(frame_order(shape), always_ready=True)),
                 "orders_room": In(1),  #: Room downstream: after it has fallen, 3 more orders may follow.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: One per frame.
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),  #: One per frame.
             }
         )
 

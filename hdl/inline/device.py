@@ -11,7 +11,7 @@ from inceptionn.wire import BURST_BYTES
 
 from ..attach.axi_lite_decoder import AXI4LiteDecoder
 from ..codec.codecs import PAPER
-from ..engine.shape import EngineShape
+from ..codec.shape import EngineShape
 from ..mac.port import EthernetPort
 from ..nic import Nic
 from .console import RegisterConsole

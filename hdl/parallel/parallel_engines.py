@@ -7,10 +7,11 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..codec.shape import USUAL, EngineShape
 from ..control.config import EngineConfig
+from ..control.counters import frame_report
 from ..engine.compression_engine import CompressionEngine
 from ..engine.decompression_engine import DecompressionEngine
-from ..engine.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
 from .dispatch_queue import check_engines
 from .packet_collect import PacketCollect
@@ -60,7 +61,7 @@ class ParallelEngines(wiring.Component):
                 "config": In(EngineConfig),  #: As of the engine.
                 **({"bf16_tos": In(8)} if shape.half else {}),  #: As of the engine.
                 #: As of the engine.
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
             }
         )
 

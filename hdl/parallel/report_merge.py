@@ -11,7 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import Verdict
 
-from ..engine.shape import USUAL, EngineShape
+from ..codec.shape import USUAL, EngineShape
+from ..control.counters import frame_report
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
 from .flow_directory import Ticket
@@ -41,8 +42,8 @@ class ReportMerge(wiring.Component):
                 #: From the dispatcher; at most 64 frames of an engine may be in flight.
                 "frames": In(stream.Signature(dispatched(engines), always_ready=True)),
                 #: One per frame that the engine saw, in order.
-                "engine_reports": In(stream.Signature(shape.report, always_ready=True)).array(engines),
-                "reports": Out(stream.Signature(shape.report, always_ready=True)),  #: One per frame.
+                "engine_reports": In(stream.Signature(frame_report(shape), always_ready=True)).array(engines),
+                "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),  #: One per frame.
                 #: Number of an engine's frames that are finished in this cycle.
                 "reported": Out(range(3)).array(engines),
                 #: For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
@@ -54,7 +55,7 @@ class ReportMerge(wiring.Component):
         m = Module()
         numbers = range(self.engines)
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
-        entry = data.StructLayout({"report": self.shape.report, "ticket": Ticket})
+        entry = data.StructLayout({"report": frame_report(self.shape), "ticket": Ticket})
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]

@@ -19,7 +19,7 @@ import pytest
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
-from inceptionn.hdl.engine.shape import USUAL, EngineShape
+from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.hdl.tops import TOPS
 from inceptionn.hdl.yosys import find_yosys
 from inceptionn.sim import runner

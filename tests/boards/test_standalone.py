@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import flat_ports
 from inceptionn.sim.models.tools import find_icarus, run_tool

@@ -29,7 +29,7 @@ from inceptionn.boards.measure.place_and_route import (
     slowest,
     synthesize,
 )
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 
 CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 

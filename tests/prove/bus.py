@@ -8,6 +8,7 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from harness import Fault, Harness, Proof
 
 from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.register_bank import RegisterBank
 from inceptionn.hdl.control.registers import IDENTITY, counter_slots
 from inceptionn.wire import CODECS, DEFAULT_MAX_PAYLOAD
@@ -67,7 +68,7 @@ class Master:
 
 
 def register_bank(codec: str, h: Harness) -> None:
-    dut = RegisterBank(codec=codec)
+    dut = RegisterBank(EngineShape.of(codec=codec))
     inside = h.add(dut)
     bus, m = dut.s_axil, h.m
     for port in (dut.tx_counters, dut.rx_counters):

@@ -14,7 +14,7 @@ from inceptionn.boards.corundum.target import LINKS
 from inceptionn.boards.generate import load_board
 from inceptionn.boards.shell_parts import EnginePair, emit
 from inceptionn.boards.vc709.shell import Vc709Shell
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.verilog import convert

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench_modules import bench_module
 
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench

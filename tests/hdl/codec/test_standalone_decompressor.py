@@ -9,7 +9,7 @@ import pytest
 from bench_modules import bench_module
 
 from inceptionn.hdl.codec.codecs import codec_of
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.engine.standalone_decompressor import StandaloneDecompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit

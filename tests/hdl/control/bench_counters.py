@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from inceptionn.hdl.codec.codecs import codec_of
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.counters import COUNTER_READ_LATENCY, frame_report
 from inceptionn.hdl.control.registers import (
     COUNTER_SLOTS,
@@ -100,7 +101,9 @@ class TB(TestBench):
         names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.spec.counts_lanes else ("lanes",)))
         names += ("half",) * HALF
         report = {name: events[name] for name in names} | {"counts": list(events["counts"])}
-        dut.reports_payload.value = frame_report(CODEC.name, HALF).const(report).as_bits()
+        dut.reports_payload.value = (
+            frame_report(EngineShape.of(codec=CODEC.name, half=HALF)).const(report).as_bits()
+        )
         for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
         dut.clear.value = clear

@@ -12,6 +12,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiProt, AxiResp
 
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
 from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.control.register_map import Register
@@ -34,6 +35,7 @@ from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Verdict, codec_spec
 
 CODEC, HALF = bench_parameters().get("codec", "paper"), bench_parameters().get("half", False)
+SHAPE = EngineShape.of(codec=CODEC, half=HALF)
 SPEC = codec_spec(CODEC)
 REGISTERS = registers_of(CODEC, HALF)
 SLOTS = {direction: counter_slots(direction, CODEC, HALF) for direction in DIRECTIONS}
@@ -46,7 +48,7 @@ CONTROL = [register for register in REGISTERS if register.fields]
 def pack_report(
     verdict: int, bytes_in: int, bytes_out: int, counts: tuple[int, ...] = (), lanes: int = 0, half: int = 0
 ) -> int:
-    layout = frame_report(CODEC, HALF)
+    layout = frame_report(SHAPE)
     report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": lanes, "half": half}
     known = {name: report[name] for name in report if name in layout.members}
     counts = counts or (0,) * len(SPEC.classes)
@@ -361,7 +363,7 @@ async def counters_and_clear(tb):
                 verdict = source.choice(VERDICTS[direction])
                 sizes = source.getrandbits(17), source.getrandbits(17)
                 compressed = verdict == Verdict.COMPRESSED
-                bits = frame_report(CODEC, HALF)["counts"].shape.elem_shape
+                bits = frame_report(SHAPE)["counts"].shape.elem_shape
                 counts = tuple(source.getrandbits(bits) if compressed else 0 for _ in SPEC.classes)
                 lanes, half = source.getrandbits(12) if compressed else 0, HALF and source.randrange(2)
                 valid, frame_in, frame_out = (source.randrange(2) for _ in range(3))

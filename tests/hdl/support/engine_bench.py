@@ -15,6 +15,7 @@ from chosen_beat import BEAT
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.config import EngineConfig as ConfigBits
 from inceptionn.hdl.control.counters import frame_report
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
@@ -287,7 +288,7 @@ class EngineTB(TestBench):
     def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
         assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
         for stimulus, result, word in zip(stimuli, results, words, strict=True):
-            report = frame_report(CODEC, BEAT.half).from_bits(word)
+            report = frame_report(EngineShape.of(codec=CODEC, half=BEAT.half)).from_bits(word)
             compressed = result.verdict is Verdict.COMPRESSED
             found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.counts)
             expected = (

@@ -3,7 +3,7 @@
 
 import pytest
 
-from inceptionn.hdl.engine.shape import EngineShape
+from inceptionn.hdl.codec.shape import EngineShape
 
 
 def test_half_needs_planes() -> None:

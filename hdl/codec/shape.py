@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.lib import data
-
 from inceptionn.wire import GROUP_LANES, HALF_CODECS
 
-from ..codec.codecs import CODECS, PAPER, LaneCodec, codec_of
-from ..control.counters import frame_report
 from ..parts.beat import Beat
+from .codecs import CODECS, PAPER, LaneCodec, codec_of
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,6 @@ class EngineShape(Beat):
         super().__post_init__()
         if self.half and self.codec.name not in HALF_CODECS:
             raise ValueError(f"bf16 lanes need the codec {' or '.join(HALF_CODECS)}, not {self.codec.name!r}")
-
-    @property
-    def report(self) -> data.StructLayout:
-        """Layout of the report on a frame."""
-        return frame_report(self.codec.name, self.half)
 
 
 USUAL = EngineShape()
