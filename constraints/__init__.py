@@ -5,5 +5,5 @@ from importlib.resources import files
 
 
 def read(name: str) -> str:
-    """Text of a constraints file of this package; ``FileNotFoundError`` for a name that is not there."""
+    """Return a constraints file's text; raise ``FileNotFoundError`` for a name that is not there."""
     return (files(__name__) / name).read_text(encoding="utf-8")

@@ -79,12 +79,12 @@ class WaveDrom(Directive):
 def _code(
     name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
 ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """Single back-quotes in docstrings, and the role py, are code."""
+    """Show single back-quotes in docstrings, and the role py, as code."""
     return [nodes.literal(rawtext, text)], []
 
 
 def _links(app: Sphinx, name: str, content: list[str]) -> None:
-    """Links that lead out of this folder, as the repository shows them, become those of the site."""
+    """Turn links that lead out of this folder, as the repository shows them, into those of the site."""
     text = content[0]
     for outside, inside in OUTSIDE.items():
         text = text.replace(f"]({outside}", f"]({inside}")
@@ -115,7 +115,7 @@ def _signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None,
     returns: str | None,
 ) -> tuple[str, str | None] | None:  # fmt: skip
-    """Amaranth's components take their arguments through a metaclass; those of ``__init__`` are shown."""
+    """Show the arguments of ``__init__``: Amaranth's components take theirs through a metaclass."""
     if what != "class" or "src_loc_at" not in (signature or ""):
         return None
     _, *parameters = inspect.signature(thing.__init__).parameters.values()
@@ -126,7 +126,7 @@ def _signature(
 def _prose_after_parameters(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
 ) -> None:
-    """Sections of NumPy's form end at the next heading: text after the parameters gets one."""
+    """Give text after the parameters a heading, which ends a section of NumPy's form."""
     found, inside = list[str](), False
     for at, line in enumerate(lines):
         after = lines[at + 1] if at + 1 < len(lines) else ""
@@ -159,7 +159,7 @@ def _shown_once(app: Sphinx, what: str, name: str, thing: Any, skip: bool, optio
 
 
 def _included(app: Sphinx, relative_path: Path, parent: str, content: list[str]) -> None:
-    """Links of an included page of the repository are relative to that page."""
+    """Make links of an included page, which are relative to that page, those of the site."""
     folder = (HERE / relative_path).resolve().parent if str(relative_path).startswith("..") else HERE
     root = HERE.parent
 

@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from inceptionn.boards.vc709 import target
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -68,6 +70,14 @@ def test_every_record_is_shown() -> None:
     values = [match[1] for text in PAGES.values() for match in figures.VALUE.finditer(text)]
     named = {path.partition(" > ")[0] for path in values}
     assert set(RECORDS) == shown | named
+
+
+@pytest.mark.parametrize(("codec", "row"), [("paper", "NIC: "), ("planes", "NIC, planes")])
+def test_generated_readme_has_the_recorded_pair(codec: str, row: str) -> None:
+    """The VC709's folder is generated without this one, so the board holds a copy."""
+    columns = ("clock, MHz > 0", "LUT > 0", "FF > 0", "RAMB36 > 0")
+    recorded = [FIGURES.value(f"area > {row} > {column}") for column in columns]
+    assert list(map(str, target._PAIR[codec])) == recorded
 
 
 def test_changed_figures_are_found() -> None:

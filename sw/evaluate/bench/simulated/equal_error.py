@@ -294,7 +294,7 @@ def loss_tables(rows: Sequence[EqualLoss]) -> list[Table]:
 
 
 def draw(path: Path, rows: Sequence[EqualError]) -> None:
-    """Ratio over error on each sample of the first seed: every rival a point, ours the curves."""
+    """Draw ratio over error on each sample of the first seed: every rival a point, ours the curves."""
     samples = list(dict.fromkeys(row.sample for row in rows))
     lines = -(-len(samples) // 3)
     figure = new_figure(11, 2.5 * lines + 0.6)
