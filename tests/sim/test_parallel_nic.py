@@ -134,7 +134,7 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
     assert 0 < read_counter(nic, "RX_RESTORED_BF16", nic.codec) < len(restored)
     rates = [
         rate
-        for mtu, count in ((1500, 240), (9000, 240))
+        for mtu, count in ((1500, 240), (9000, 480))
         for kind, values in PAYLOADS["planes"].items()
         for rate in rates_of_both(nic, kind, values, mtu, count * nic.engines)
     ]
@@ -150,7 +150,8 @@ def rates_of_both(nic: VerilatedNic, kind: str, values: Values, mtu: int, count:
 
     While the queues fill, reception has gaps, since the types differ in size on the wire, by which engines
     are chosen. With 4 engines of 16 lanes and gradients in frames of 9000 bytes there are 927 idle cycles in
-    the first 456 frames, and none in the next 504.
+    the first 456 frames, and none in the next 504. With 2 engines of 8 lanes and code 4, 480 frames pass at
+    0.963 beats per cycle from the second quarter on, 960 at 0.973, 1920 at 0.993.
     """
     size = (mtu - 40) & ~3
     fp32 = values(np.random.default_rng(1), size // 4).view("<u4")
