@@ -8,9 +8,10 @@ import pytest
 from outcomes import Group
 
 from inceptionn import Codec
+from inceptionn.codec import using_path
 from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp
 from inceptionn.collectives.agreement import common_scale, largest_exponent
-from inceptionn.evaluate.bench.collective.exact import Case, a_case, codec_path, compare, result, ways
+from inceptionn.evaluate.bench.collective.exact import Case, a_case, compare, result, ways
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 
@@ -161,5 +162,5 @@ def test_paths_of_the_codec(threads: Group) -> None:
     case = a_case(np.random.default_rng(8))
     ring = next(iter(ways(np.random.default_rng(8), len(case.values))))
     for path in ("scalar", "numpy"):
-        with codec_path(path):
+        with using_path(path):
             assert result(case, ring, np.arange(len(case.values))).tobytes() == expected(case)
