@@ -76,7 +76,7 @@ def test_every_record_is_shown() -> None:
 def test_generated_readme_has_the_recorded_pair(codec: str, row: str) -> None:
     """The VC709's folder is generated without this one, so the board holds a copy."""
     columns = ("clock, MHz > 0", "LUT > 0", "FF > 0", "RAMB36 > 0")
-    recorded = [FIGURES.value(f"area > {row} > {column}") for column in columns]
+    recorded = [FIGURES.value(f"area > {row} > {column}").strip("*") for column in columns]
     assert list(map(str, target._PAIR[codec])) == recorded
 
 
