@@ -6,6 +6,9 @@ A ``module`` is one of Yosys's JSON netlist after ``synth_ecp5``. It is changed 
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +111,8 @@ def buffer_resets(module: dict[str, Any]) -> int:
 
     The result is their number. nextpnr makes only clocks global. A reset of the whole design then lies on
     ordinary wires: it pulls all cells towards its source, and whenever the router takes one of its wires for
-    another net, it has to route hundreds of branches across the part again. Inputs of logic stay on the
-    ordinary wires.
+    another net, it has to route hundreds of branches across the part again. Inputs of logic stay on
+    ordinary wires, but those of each component get a register of their own (:func:`_copy_register`).
     """
     cells = module["cells"]
     served = defaultdict(list)
@@ -119,8 +122,10 @@ def buffer_resets(module: dict[str, Any]) -> int:
             if isinstance(reset, int):
                 served[reset].append(cell)
     large = {reset: users for reset, users in served.items() if len(users) >= LEAST_BUFFERED}
-    free = 1 + max(bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
-    for bit, (reset, flip_flops) in enumerate(sorted(large.items()), free):
+    used = (bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
+    free = count(1 + max(used))
+    for reset, flip_flops in sorted(large.items()):
+        bit = next(free)
         for cell in flip_flops:
             cell["connections"]["LSR"] = [bit]
         cells[f"global_reset_{bit}"] = {
@@ -130,7 +135,32 @@ def buffer_resets(module: dict[str, Any]) -> int:
             "port_directions": {"CLKI": "input", "CE": "input", "CLKO": "output"},
             "connections": {"CLKI": [reset], "CE": ["1"], "CLKO": [bit]},
         }
+        _copy_register(cells, reset, free)
     return len(large)
+
+
+def _copy_register(cells: dict[str, Any], net: int, free: Iterator[int]) -> None:
+    """Let a copy of the register that drives ``net`` drive its inputs of logic in each component.
+
+    Components are those in which the names of these inputs first differ. A register with an asynchronous
+    reset is not copied: it may be the last of a synchroniser, whose copies may differ.
+    """
+    source = next((cell for cell in cells.values() if cell["connections"].get("Q") == [net]), None)
+    if source is None or source["parameters"].get("SRMODE") == "ASYNC":
+        return
+    loads = [
+        (name.split("."), cell["connections"], port)
+        for name, cell in cells.items()
+        for port, bits in cell["connections"].items()
+        if bits == [net] and port not in ("Q", "CLKI")
+    ]
+    depth = 1 + len(commonprefix([name for name, _, _ in loads]))
+    copies = {component: next(free) for component in sorted({tuple(name[:depth]) for name, _, _ in loads})}
+    for name, pins, port in loads:
+        pins[port] = [copies[tuple(name[:depth])]]
+    for component, bit in copies.items():
+        pins = source["connections"] | {"Q": [bit]}
+        cells[".".join((*component, f"reset_copy_{bit}"))] = source | {"connections": pins}
 
 
 def reopen(file: Path) -> None:

@@ -28,7 +28,7 @@ class Link(NamedTuple):
     restored: int
 
 
-LINKS = {64: Link(10, 11), 128: Link(25, 14), 256: Link(40, 16), 512: Link(100, 20)}
+LINKS = {64: Link(10, 11), 128: Link(25, 14), 256: Link(40, 16), 512: Link(100, 21)}
 """By width in bits. No board of Corundum's has 256."""
 
 

@@ -33,18 +33,19 @@ def collect_words(m: Module, source: Any, beats: Any) -> None:
     """
     valid, item, beat = source.valid, source.payload, beats.payload
     words = len(beat) // 16
-    # Stage 1: where the word goes, one-hot; `fresh` empties the rest of the beat.
-    following = Signal.like(item.place)
-    at = Signal.like(item.place)
-    m.d.comb += at.eq(Mux(item.first, item.place, following))
+    # Stage 1: where the word goes, one-hot all the way, so that no decoder follows the choice between a
+    # block's first word and one that follows; `fresh` empties the rest of the beat.
+    following = Signal(words)
+    at = Signal(words)
+    m.d.comb += at.eq(Mux(item.first, 1 << item.place, following))
     with m.If(valid):
-        m.d.sync += following.eq(at + 1)
+        m.d.sync += following.eq(at.rotate_left(1))
     p = Pipeline(m, control={"select", "full"})
     p.stage(
         word=item.words,
-        select=Mux(valid, 1 << at, 0),
-        fresh=valid & (item.first | (at == 0)),
-        full=valid & (item.last | at.all()),
+        select=Mux(valid, at, 0),
+        fresh=valid & (item.first | at[0]),
+        full=valid & (item.last | at[-1]),
     )
     # Stage 2: the beat.
     m.d.sync += beats.valid.eq(p.full)

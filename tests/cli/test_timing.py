@@ -141,6 +141,31 @@ def test_a_reset_of_many_gets_a_global_net(served: int, buffered: int) -> None:
     assert module["cells"]["logic"] == logic
 
 
+@pytest.mark.parametrize(("settings", "copies"), [({}, 2), ({"SRMODE": "ASYNC"}, 0)])
+def test_logic_of_each_component_gets_a_reset_register(settings: dict[str, str], copies: int) -> None:
+    many = {f"many{i}": register(100, 1000 + i, pins={"LSR": [RESET]}) for i in range(LEAST_BUFFERED)}
+    logic = {
+        name: LUT | {"connections": {"A": [101], "B": [RESET], "Z": [300 + n]}}
+        for n, name in enumerate(("top.left.a", "top.left.b.c", "top.right"))
+    }
+    cells = {**many, **logic, "reset": register(102, RESET, **settings)}
+    module = {"cells": cells, "ports": {}, "netnames": {"all": {"bits": [RESET, 999_999]}}}
+    assert buffer_resets(module) == 1
+    source, left, inner, right = (
+        pins["Q"] if name == "reset" else pins["B"]
+        for name in ("reset", *logic)
+        for pins in [cells[name]["connections"]]
+    )
+    assert left == inner
+    assert source == [RESET]
+    assert len({*source, *left, *right}) == 1 + copies
+    for name, (net,) in (("top.left", left), ("top.right", right)) if copies else ():
+        copy = cells[f"{name}.reset_copy_{net}"]
+        assert copy == cells["reset"] | {"connections": cells["reset"]["connections"] | {"Q": [net]}}
+    (buffer,) = (cell for cell in cells.values() if cell["type"] == "DCCA")
+    assert buffer["connections"]["CLKI"] == [RESET]
+
+
 def test_area_counts_memories_and_shift_registers_as_tables() -> None:
     cells = {"LUT6": 10, "LUT2": 5, "INV": 1, "SRL16E": 3, "RAM32M": 2, "RAM64X1D": 4, "FDRE": 7, "FDSE": 1}
     area = count_area({**cells, "RAMB36E1": 2, "RAMB18E1": 3, "CARRY4": 9, "MUXF7": 8, "DSP48E1": 1}.items())

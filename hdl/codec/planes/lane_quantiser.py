@@ -84,7 +84,10 @@ class LaneQuantiser(wiring.Component):
         p.stage(quotient=(Cat(Const(0, 1 + lacks), p.rounded) >> (p.shift[2:] << 2))[:16])
 
         # Stage 5: the low digit. The addition has inverted the bit below the step: it is 0 if it rounded up.
-        p.stage(quotient=(p.quotient >> p.shift[:2])[: self.kind.planes])
+        p.stage(
+            quotient=(p.quotient >> p.shift[:2])[: self.kind.planes],
+            sign=p.lane[-1] & ~p.shift.all(),  # of what is no zero
+        )
 
         # Stage 6: 2q - s, and what the lane gained. Rounded down it loses the bits below the step, and in
         # one's complement that is to add their complement. Rounded up it gains their complement and 1.
@@ -100,9 +103,8 @@ class LaneQuantiser(wiring.Component):
             else:
                 bit = Mux(shift.all(), ~lane[place], rounded_down)
             m.d.comb += gained[place].eq(bit)
-        sign = lane[-1] & ~shift.all()
         p.stage(
-            z=Cat(sign, (p.quotient[1:] - sign)[: self.kind.planes - 1]),
+            z=Cat(p.sign, (p.quotient[1:] - p.sign)[: self.kind.planes - 1]),
             raw=shift == 0,
             gained=gained,
             carry=~rounded_down & (shift != 0) & ~shift.all(),
