@@ -48,7 +48,7 @@ TIMING_WEIGHT = 40
 The compressor alone routes at 187 MHz with 10, 201 MHz with 40 and 181 MHz with 100.
 """
 
-PLACEMENTS = (1, 2)
+PLACEMENTS = (1, 3)
 """Placements of a small and of a large netlist (:data:`MANY_CELLS`), of which the best is routed.
 
 In a large one, a cell of the slowest path often lies far away by chance. nextpnr's estimate after placement

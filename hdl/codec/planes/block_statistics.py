@@ -80,15 +80,17 @@ class BlockStatistics(block_statistics.BlockStatistics):
         gained_waits = self.latency + lead - gained_sum.latency
         gained = delayed(m, gained_sum.sums.payload, gained_waits, name="gained_sum")
 
-        words = self.words.payload
-        plane_sum = self._sum_words(m, Mux(self.words.valid, words.words, 0), words.last)
+        # The first register lets the adder lie far from the Code Plane.
+        words = Pipeline(m, "plane_", control={"ending"})
+        words.stage(words=Mux(self.words.valid, self.words.payload.words, 0), ending=self.words.payload.last)
+        plane_sum = self._sum_words(m, words.words, words.ending)
         p = Pipeline(m, control={"valid", "upper", "ending"})
         p.let(valid=valid, ending=valid & burst.last, codes=burst.codes)
         if self.width.groups > 1:
             p.let(upper=valid & burst.upper)
         p.until(3)
         p.let(block_bytes=self.block_bytes)
-        p.stage()
+        p.until(5)
         p.let(plane_sum=plane_sum)
 
         # Groups by code, counted in the cycle before the report, when everything else is there.
