@@ -28,6 +28,11 @@ NpyFile = Annotated[
 ]  # fmt: skip
 
 
+def listed(text: str, *names: str, **options: Any) -> Any:
+    """Make an option for a list with commas, which `words`, `choices`, `numbers` or `rates` read."""
+    return typer.Option(*names, metavar="LIST", help=text, **options)
+
+
 def quick(**defaults: Any) -> Any:
     """Make the option ``--quick``.
 

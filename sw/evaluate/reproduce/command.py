@@ -127,9 +127,7 @@ def _needs(source: Source) -> str:
 
 def everything(
     out: Out = OUT,
-    only: Annotated[str, typer.Option(metavar="LIST", help=f"Of {', '.join(ARTEFACTS)}.")] = ",".join(
-        ARTEFACTS
-    ),
+    only: Annotated[str, report.listed(f"Of {', '.join(ARTEFACTS)}.")] = ",".join(ARTEFACTS),
     seed: report.Seed = 1,
     quick: Quick = False,
     torch: WithTorch = True,

@@ -48,19 +48,15 @@ def allreduce(
     size: Annotated[int, report.whole(1, 1024, "MB of values at each host.")] = 25,
     hosts: Annotated[int, report.whole(2, 16, "Hosts.")] = 4,
     rates: Annotated[
-        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m, or unshaped.")
+        str, report.listed("Bits per second of every link, such as 100m, or unshaped.")
     ] = "100m,1g,10g",
-    kinds: Annotated[
-        str, typer.Option("--data", metavar="LIST", help="synthetic, real, or both.")
-    ] = "synthetic,real",
+    kinds: Annotated[str, report.listed("synthetic, real, or both.", "--data")] = "synthetic,real",
     file: report.NpyFile = None,
     dtype: DtypeName = DTYPES[0],
     ops: Annotated[
-        str, typer.Option("--op", metavar="LIST", help=f"Of {', '.join(OPS)}; the first two all-reduce.")
+        str, report.listed(f"Of {', '.join(OPS)}; the first two all-reduce.", "--op")
     ] = "sum,mean",
-    only: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Variants whose names contain one of these.")
-    ] = None,
+    only: Annotated[str | None, report.listed("Variants whose names contain one of these.")] = None,
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
     counting: Annotated[

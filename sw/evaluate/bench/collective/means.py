@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-import typer
 
 from ....codec import Codec
 from ....collectives import MEAN, ErrorFeedback, allreduce_comp, statistics
@@ -59,7 +58,7 @@ class Training:
 
 def means(
     ranks: Annotated[
-        str, typer.Option(metavar="LIST", help="Numbers of simulated ranks; the largest also trains.")
+        str, report.listed("Numbers of simulated ranks; the largest also trains.")
     ] = "4,8,16,64",
     steps: Annotated[int, report.whole(1, 100_000, "Steps over which errors accumulate.")] = 40,
     training_steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 150,

@@ -62,9 +62,9 @@ class Point(NamedTuple):
 
 
 def pays(
-    hosts: Annotated[str, typer.Option(metavar="LIST", help="Numbers of hosts.")] = "2,4,8",
-    rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of every link.")] = "200m,1g,4g",
-    sizes: Annotated[str, typer.Option(metavar="LIST", help="MB of values per host.")] = "4,16",
+    hosts: Annotated[str, report.listed("Numbers of hosts.")] = "2,4,8",
+    rates: Annotated[str, report.listed("Bits per second of every link.")] = "200m,1g,4g",
+    sizes: Annotated[str, report.listed("MB of values per host.")] = "4,16",
     kinds: Annotated[str, typer.Option("--data", help="synthetic, real, or both.")] = "synthetic",
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 100, "Rounds; the median counts.")] = 3,

@@ -78,8 +78,7 @@ def codec(
     size: Annotated[int, report.whole(1, 4096, "MB of values in an array.")] = 64,
     bound: report.Bound = 10,
     kinds: Annotated[
-        str | None,
-        typer.Option("--data", metavar="LIST", help="synthetic, real, or both. Default: what is installed."),
+        str | None, report.listed("synthetic, real, or both. Default: what is installed.", "--data")
     ] = None,
     file: report.NpyFile = None,
     dtype: Annotated[

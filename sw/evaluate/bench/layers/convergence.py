@@ -9,7 +9,6 @@ from statistics import mean
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from .... import wire
 from ....codec import Codec, scale_exponent
@@ -60,9 +59,9 @@ class Run:
 
 
 def convergence(
-    models: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Of {', '.join(MODELS)}.", show_default="all of them")
-    ] = ",".join(MODELS),
+    models: Annotated[str, report.listed(f"Of {', '.join(MODELS)}.", show_default="all of them")] = ",".join(
+        MODELS
+    ),
     workers: Annotated[int, report.whole(2, 16, "Workers, threads of this process.")] = 4,
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 300,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 3,

@@ -8,7 +8,6 @@ from statistics import mean, median
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from .... import Codec
 from ....commands import report
@@ -44,7 +43,7 @@ RATIO, POINT = 8.0, 1.0
 
 def gradiveq(
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker each.")] = 4,
-    rates: Annotated[str, typer.Option(metavar="LIST", help="Bits per second of every link.")] = "100m,1g",
+    rates: Annotated[str, report.listed("Bits per second of every link.")] = "100m,1g",
     repeats: Annotated[int, report.whole(1, 1000, "All-reduces of each kind; medians count.")] = 15,
     dimension: Annotated[
         int, report.whole(1, 4096, "Most columns of the second compressors: sampling steps less 1.")
@@ -52,9 +51,7 @@ def gradiveq(
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 530,
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 2,
     seed: report.FirstSeed = 0,
-    only: Annotated[
-        str, typer.Option(metavar="LIST", help="Some of times, parts, training.")
-    ] = "times,parts,training",
+    only: Annotated[str, report.listed("Some of times, parts, training.")] = "times,parts,training",
     quick: Annotated[bool, report.quick(repeats=5, steps=60, seeds=1)] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,

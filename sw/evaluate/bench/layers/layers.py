@@ -37,16 +37,12 @@ SPEEDUP = 1.7
 
 def layers(
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
-    rates: Annotated[
-        str, typer.Option(metavar="LIST", help="Bits per second of every link, such as 100m.")
-    ] = "100m,1g,10g",
+    rates: Annotated[str, report.listed("Bits per second of every link, such as 100m.")] = "100m,1g,10g",
     systems: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
+        str, report.listed(f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
     ] = ",".join(SYSTEMS),
     model: Annotated[str, one_of(MODELS, "{}.", metavar="MODEL")] = "cnn",
-    sizes: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Channels of the convolutions, or hidden units.")
-    ] = None,
+    sizes: Annotated[str | None, report.listed("Channels of the convolutions, or hidden units.")] = None,
     batch: Annotated[
         int, report.whole(0, 256, "Samples per worker and step; 0: 16, of a perceptron 128.")
     ] = 0,

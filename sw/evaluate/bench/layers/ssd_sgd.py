@@ -40,7 +40,7 @@ def ssd_sgd(
     seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 5,
     bound: report.Bound = 10,
     seed: report.FirstSeed = 0,
-    only: Annotated[str, typer.Option(metavar="LIST", help="times, accuracy, or both.")] = "times,accuracy",
+    only: Annotated[str, report.listed("times, accuracy, or both.")] = "times,accuracy",
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=100, seeds=2)] = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,

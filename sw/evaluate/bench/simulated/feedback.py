@@ -9,7 +9,6 @@ from statistics import mean
 from typing import Annotated
 
 import numpy as np
-import typer
 
 from ....codec import Codec
 from ....commands import report
@@ -49,14 +48,14 @@ class Run:
 
 
 def feedback(
-    models: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Of {', '.join(MODELS)}.", show_default="all of them")
-    ] = ",".join(MODELS),
-    optimizers: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Of {', '.join(OPTIMIZERS)}.", show_default="both")
-    ] = ",".join(OPTIMIZERS),
-    ranks: Annotated[str, typer.Option(metavar="LIST", help=f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
-    bounds: Annotated[str, typer.Option(metavar="LIST", help="Each k is the bound 2**-k.")] = "8,10,12",
+    models: Annotated[str, report.listed(f"Of {', '.join(MODELS)}.", show_default="all of them")] = ",".join(
+        MODELS
+    ),
+    optimizers: Annotated[str, report.listed(f"Of {', '.join(OPTIMIZERS)}.", show_default="both")] = ",".join(
+        OPTIMIZERS
+    ),
+    ranks: Annotated[str, report.listed(f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
+    bounds: Annotated[str, report.listed("Each k is the bound 2**-k.")] = "8,10,12",
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
     seed: report.FirstSeed = 0,
