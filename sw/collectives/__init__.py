@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Collectives that compress what they send, over any transport or an mpi4py communicator.
 
-`building` has the parts for a collective or layer of your own.
+The parts for a collective or layer of your own are those of `building`.
 """
 
+from . import building
 from .agreement import MismatchError
 from .allreduce import MEAN, SUM, allreduce_comp, iallreduce_comp
 from .blockwise import allgather_comp, iallgather_comp, ireduce_scatter_comp, reduce_scatter_comp
+from .building import *  # noqa: F403 - its names are listed there
 from .communicator import CompressedCommunicator
 from .error_feedback import ErrorFeedback
 from .ledger import Statistics, statistics
@@ -46,3 +48,4 @@ __all__ = [
     "reduce_scatter_comp",
     "statistics",
 ]
+__all__ += building.__all__

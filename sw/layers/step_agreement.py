@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..collectives.building import agree, is_whole
+from ..collectives import agree, is_whole
 from ..transport import Transport
 from .checks import NonFiniteGradient, Policy
 from .parameters import Floats

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..collectives.building import exchanged, is_whole
+from ..collectives import exchanged, is_whole
 from ..system.text import LONGEST
 from ..transport import Transport
 

@@ -50,9 +50,14 @@ ALLOWED = {
     ),
     "inceptionn.constraints": ("inceptionn.constraints",),
 }
-FRONT = ("", ".codec", ".collectives", ".collectives.building", ".transport", ".torch")
+FRONT = ("", ".collectives", ".transport", ".torch")
 """The modules of the library whose ``__all__`` is for others."""
-SHARED = ("commands", "netns", "system", "wire", "native", "layers")
+PARTS = {"": ".codec", ".collectives": ".collectives.building"}
+"""A module whose whole ``__all__`` one of them exports as well."""
+BESIDES = {
+    "layers": ("layers", "system", "native.adt"),
+    "evaluate": ("evaluate", "layers", "commands", "netns", "system"),
+}
 """What the training layers and the evaluation may import besides, whole."""
 FLOORS = ("parts", "codec", "control", "frame", "engine", "parallel")
 """Folders of the hardware; each may import those before it."""
@@ -126,28 +131,25 @@ def test_host_package_never_imports_the_others(torch: bool) -> None:
     assert not wrong_imports(files, lambda name: within(name, others))
 
 
-def front() -> set[str]:
-    """Absolute names that the library exports, read from each ``__all__``."""
-    names = set()
-    for module in FRONT:
-        home = ROOT.joinpath("sw", *module.split(".")[1:])
-        path = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
-        (exported,) = (
-            ast.literal_eval(node.value)
-            for node in ast.parse(path.read_text(encoding="utf-8")).body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        )
-        names |= {f"inceptionn{module}.{name}" for name in exported}
-    return names
+def exported(module: str) -> list[str]:
+    """Names that a module of the library exports, read from its ``__all__``."""
+    home = ROOT.joinpath("sw", *module.split(".")[1:])
+    path = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
+    (names,) = (
+        ast.literal_eval(node.value)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return names + (exported(PARTS[module]) if module in PARTS else [])
 
 
-@pytest.mark.parametrize("part", ["layers", "evaluate"])
+@pytest.mark.parametrize("part", BESIDES)
 def test_layers_and_evaluation_use_the_front_alone(part: str) -> None:
-    exported = front()
-    allowed = tuple(f"inceptionn.{name}" for name in (*SHARED, part))
+    front = {f"inceptionn{module}.{name}" for module in FRONT for name in exported(module)}
+    allowed = tuple(f"inceptionn.{name}" for name in BESIDES[part])
     assert not wrong_imports(
         (ROOT / "sw" / part).rglob("*.py"),
-        lambda name: within(name, ("inceptionn",)) and name not in exported and not within(name, allowed),
+        lambda name: within(name, ("inceptionn",)) and name not in front and not within(name, allowed),
     )
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import typer
 
-from ...codec import Codec, converted
+from ... import CODECS, Codec, converted
 from ...collectives import Scale
 from ...commands import report
 from ...commands.codec_option import ModeOption
 from ...commands.console import CsvFile, JsonFile, PlotFile, Table
 from ...netns import rate_text
 from ...system.options import usage_error
-from ...wire import HALF_CODECS
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link
 from .options import (
@@ -112,7 +111,7 @@ def pays(
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
     host = measure.host()
-    lanes = variant.codec in HALF_CODECS
+    lanes = CODECS[variant.codec].half_lanes
     form = replace(
         form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,

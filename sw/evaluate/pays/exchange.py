@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...collectives.building import SUB_BLOCK
+from ...collectives import SUB_BLOCK
 from .costs import Form, Host, Link
 
 _KEPT = 64

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...collectives import StreamCodec
 from ...commands.speed import Floats, best_seconds, codec_calls, synthetic
-from ...wire import LANE_BYTES
 from .costs import Coder, Host
 
 _VALUES = 1 << 17
@@ -31,7 +30,7 @@ def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
     """
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     seconds = best_seconds(codec_calls(codec, x)[0], repeats)
-    return Coder(**{name: LANE_BYTES * x.size / took for name, took in seconds.items()})
+    return Coder(**{name: 4 * x.size / took for name, took in seconds.items()})
 
 
 def host(repeats: int = 20) -> Host:

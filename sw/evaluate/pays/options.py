@@ -7,12 +7,10 @@ from typing import Annotated, get_args
 
 import typer
 
-from ...codec import MAX_SCALE, Codec
-from ...collectives import Scale
-from ...collectives.building import check_scale
+from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant
+from ...collectives import Scale, check_scale
 from ...commands.codec_option import chosen
 from ...system.options import one_of
-from ...wire import BOUNDED, CODECS, PLANES, Variant
 from .costs import Where
 from .ratios import TABLE_III, RatioAt, constant, of_file, of_synthetic, published
 from .scenario import TOPOLOGIES, Dtype, Topology

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...codec import Codec, converted
-from ...collectives import Scale
-from ...collectives.building import common_scale, largest_exponent
+from ... import Codec, converted
+from ...collectives import Scale, common_scale, largest_exponent
 from ...commands.speed import Floats, synthetic
 from ...system import npy_file
 

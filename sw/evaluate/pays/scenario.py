@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from ...collectives.building import default_group_size
+from ...collectives import default_group_size
 from .costs import Form, Host, Link
 from .exchange import Exchange, hierarchical, parameter_server, ring, worker_aggregator
 

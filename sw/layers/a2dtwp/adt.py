@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import Paths
+from ... import Paths
 from ...system.integers import integer
 from ...system.programs import MOST_THREADS
 from . import _numpy_adt

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...collectives.building import add_decompressed
+from ...collectives import add_decompressed
 from ..fields import Fields
 from ..parameters import Floats
 from .adt import Bytes, bitpack, bitunpack, truncate

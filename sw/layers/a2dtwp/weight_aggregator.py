@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives import Scale, StreamCodec
-from ...collectives.building import (
+from ...collectives import (
     Compressed,
     Parts,
     Raw,
+    Scale,
+    StreamCodec,
     WireForm,
     aggregate,
     agree,

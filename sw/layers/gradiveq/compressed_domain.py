@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...collectives.building import WireForm, all_reduce_steps, ring
+from ...collectives import WireForm, all_reduce_steps, ring
 from ..parameters import Floats
 from .pca import Compressor
 from .slicing import SliceParts, borders_of

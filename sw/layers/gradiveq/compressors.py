@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import scale_exponent
-from ...collectives.building import arriving, exchanged, is_whole
+from ... import scale_exponent
+from ...collectives import arriving, exchanged, is_whole
 from ...transport import Transport
 from ..parameters import Floats
 from ..traffic import Traffic

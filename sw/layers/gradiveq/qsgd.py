@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...collectives.building import add_decompressed
+from ...collectives import add_decompressed
 from ..fields import Fields
 from ..parameters import Floats
 

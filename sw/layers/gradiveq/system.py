@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ...codec import Codec
-from ...collectives import Scale, StreamCodec, allreduce_comp
-from ...collectives.building import (
+from ... import Codec
+from ...collectives import (
     SUB_BLOCK,
     Compressed,
     Parts,
     Raw,
+    Scale,
+    StreamCodec,
     WireForm,
     agree,
     all_reduce_steps,
+    allreduce_comp,
     check_scale,
     codec_text,
     counting,

@@ -8,8 +8,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
-from ...collectives import Op, Path, Scale, StreamCodec
-from ...collectives.building import check_scale
+from ...collectives import Op, Path, Scale, StreamCodec, check_scale
 from ..checks import Policy
 from ..parameters import Floats
 

@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...codec import crc32
-from ...collectives import Op, allreduce_comp
-from ...collectives.building import (
+from ... import crc32
+from ...collectives import (
+    Op,
     WireForm,
     agree,
+    allreduce_comp,
     choose_path,
     codec_text,
     counting,

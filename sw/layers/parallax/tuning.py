@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...collectives.building import exchanged, is_amount
+from ...collectives import exchanged, is_amount
 from ..parameters import Floats, Parameters, RowSparse
 from ..traffic import Traffic
 from .config import ParallaxConfig

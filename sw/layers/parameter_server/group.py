@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...codec import crc32
-from ...collectives import MismatchError, Path, Scale, StreamCodec
-from ...collectives.building import agree, exchanged, is_whole
+from ... import crc32
+from ...collectives import MismatchError, Path, Scale, StreamCodec, agree, exchanged, is_whole
 from ...system.integers import integer
 from ...transport import transport_of
 from ..checks import Policy, check_policy, float32_array

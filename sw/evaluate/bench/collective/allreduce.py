@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ....codec import converted
+from .... import converted
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, new_progress
 from ....commands.speed import Floats

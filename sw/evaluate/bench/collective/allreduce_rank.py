@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....codec import converted
+from .... import converted
 from ....collectives import (
     IN_PLACE,
     MEAN,
     SUM,
+    Parts,
     allgather_comp,
     allreduce_comp,
     reduce_scatter_comp,
     statistics,
 )
-from ....collectives.building import Parts
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
 from .counting import counting_seconds

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ....collectives.building import Ledger, Spent
+from ....collectives import Ledger, Spent
 
 _CALLS, _WINDOWS = 200, 100
 """Calls timed together, and how often. The best window counts, since other work only adds to it."""

@@ -14,7 +14,7 @@ import typer
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ....codec import Codec, available_paths, using_path
+from .... import Codec, available_paths, using_path
 from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, Table

@@ -9,14 +9,12 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from ....codec import Codec
-from ....collectives import MEAN, ErrorFeedback, allreduce_comp, statistics
-from ....collectives.building import Parts
+from .... import PLANES, Codec
+from ....collectives import MEAN, ErrorFeedback, Parts, allreduce_comp, statistics
 from ....commands import report
 from ....commands.codec_option import CodecOption, ModeOption, chosen
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport
-from ....wire import PLANES
 from ...training import MLP, Batches, Floats, Momentum, digits, flatten, unflatten
 from ...training.data import require_digits
 from ..common.data import one_thread

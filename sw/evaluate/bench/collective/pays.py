@@ -9,15 +9,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from ....codec import Codec
-from ....collectives import BFloat16
-from ....collectives.building import default_group_size
+from .... import BOUNDED, PLANES, Codec
+from ....collectives import BFloat16, default_group_size
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
-from ....wire import BOUNDED, PLANES
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator

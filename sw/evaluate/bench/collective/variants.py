@@ -4,10 +4,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .... import wire
-from ....codec import Codec
-from ....collectives import BFloat16, Scale
-from ....collectives.building import RING_ALGORITHMS
+from .... import VARIANTS as FORMS
+from .... import Codec
+from .... import Variant as Form
+from ....collectives import RING_ALGORITHMS, BFloat16, Scale
 
 Arguments = dict[str, Any]
 
@@ -110,7 +110,7 @@ HALVES = (RING_BF16, RING_BOUNDED, RING_PLANES)
 """The variants for arrays of bfloat16. The first sends them raw, and rounds each partial sum to bfloat16."""
 
 
-def _compressed(by: wire.Variant) -> Callable[[float], Arguments]:
+def _compressed(by: Form) -> Callable[[float], Arguments]:
     return lambda bound: {"path": "software", "codec": Codec(bound, *by, threads=1)}
 
 
@@ -120,8 +120,8 @@ _WHOLE = 1 << 30
 _BASELINE = Variant(_raw, _aggregator_volume, algorithm="paper_baseline", legs="up", sub_block=_WHOLE)
 FURTHER = {
     f"{PAPERS} raw": _BASELINE,
-    **{f"{PAPERS} {by.name}, up": _BASELINE._replace(arguments=_compressed(by)) for by in wire.VARIANTS},
-    **{f"ring {by.name}": Variant(_compressed(by)) for by in wire.VARIANTS},
+    **{f"{PAPERS} {by.name}, up": _BASELINE._replace(arguments=_compressed(by)) for by in FORMS},
+    **{f"ring {by.name}": Variant(_compressed(by)) for by in FORMS},
 }
 """For ``inceptionn reproduce``: every mode of the codec in a ring and on the one leg of the paper's baseline,
 whose aggregator is the first rank, has no values of its own, and works on the vector as a whole."""

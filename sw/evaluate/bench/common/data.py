@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....codec import converted
+from .... import converted
 from ....commands.speed import Floats, synthetic
 from ....system import npy_file
 

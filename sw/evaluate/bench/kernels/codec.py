@@ -13,7 +13,18 @@ from typing import Annotated, Any, NamedTuple, get_args
 import numpy as np
 import typer
 
-from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, operation_paths, using_path
+from .... import (
+    AUTOMATIC,
+    BOUNDED,
+    DEFAULTS,
+    NUMPY,
+    STREAM_LANES,
+    Codec,
+    Variant,
+    available_paths,
+    operation_paths,
+    using_path,
+)
 from ....collectives import StreamCodec
 from ....commands import report
 from ....commands.choice import Choice, choices
@@ -22,7 +33,6 @@ from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import one_of
-from ....wire import BOUNDED, DEFAULTS, STREAM_LANES, Variant
 from ...training.data import require_digits
 from ..common import data
 from .halves import Dtype, half_figures, half_rows, half_table

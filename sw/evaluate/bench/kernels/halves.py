@@ -8,12 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, using_path
-from ....collectives.building import from_bfloat16, to_bfloat16
+from .... import AUTOMATIC, DEFAULTS, NUMPY, PLANES, Codec, available_paths, using_path
+from ....collectives import from_bfloat16, to_bfloat16
 from ....commands import report
 from ....commands.console import Table
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying
-from ....wire import DEFAULTS, PLANES
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 TARGETS = {PLANES.name: {"compress": 0.6, "decompress": 0.36}}

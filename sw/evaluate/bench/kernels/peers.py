@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....collectives.building import from_bfloat16, to_bfloat16
+from ....collectives import from_bfloat16, to_bfloat16
 from ....commands.speed import Floats
 
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ....codec import AUTOMATIC, NUMPY, Codec, available_paths, using_path
-from ....collectives.building import SUB_BLOCK
+from .... import AUTOMATIC, NUMPY, Codec, available_paths, using_path
+from ....collectives import SUB_BLOCK
 from ....commands import report
 from ....commands.speed import Calls, Floats, best_seconds
 

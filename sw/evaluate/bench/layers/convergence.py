@@ -10,13 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .... import wire
-from ....codec import Codec, scale_exponent
+from .... import BOUNDED, MAX_K, PLANES, Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....transport import Transport
-from ....wire import MAX_K
 from ...training import (
     CNN,
     MLP,
@@ -35,8 +33,8 @@ from ..common.data import one_thread
 from ..common.threads import on_ranks
 
 MODELS: dict[str, Callable[[], Model]] = {"mlp": MLP, "cnn": CNN, "transformer": Transformer}
-RAW, BOUNDED, EQUAL_BOUND, EQUAL_BYTES = "raw", "bounded", "planes, equal bound", "planes, equal bytes"
-CODECS = {BOUNDED: wire.BOUNDED, EQUAL_BOUND: wire.PLANES, EQUAL_BYTES: wire.PLANES}
+RAW, EQUAL_BOUND, EQUAL_BYTES = "raw", "planes, equal bound", "planes, equal bytes"
+CODECS = {BOUNDED.name: BOUNDED, EQUAL_BOUND: PLANES, EQUAL_BYTES: PLANES}
 RATE, MOMENTUM, BATCH = 0.05, 0.9, 16
 POINTS = 30
 """Test losses in a curve."""
@@ -89,7 +87,7 @@ def convergence(
         for name in chosen:
             model = MODELS[name]()
             equal = bound
-            for variant in (RAW, BOUNDED, EQUAL_BOUND, EQUAL_BYTES):
+            for variant in (RAW, *CODECS):
                 k = {RAW: None, EQUAL_BYTES: equal}.get(variant, bound)
                 for each in range(seed, seed + seeds):
                     progress.update(task, description=f"{name}: {variant}, seed {each}")

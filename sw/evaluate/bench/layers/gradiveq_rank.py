@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .... import Codec
-from ....collectives.building import Compressed, Parts, Raw, WireForm, all_reduce_steps, ring
+from ....collectives import Compressed, Parts, Raw, WireForm, all_reduce_steps, ring
 from ....layers.gradiveq import QSGD, CompressedDomain, Compressor, Run, Slicing
 from ....transport import Transport
 from ...training import Floats

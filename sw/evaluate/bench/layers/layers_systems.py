@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from .... import Codec
+from .... import DEFAULT_CODEC, Codec, CodecName
 from ....collectives import MEAN, allreduce_comp
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import SSDSGD
 from ....layers.traffic import Traffic
 from ....transport import Transport
-from ....wire import DEFAULT_CODEC, CodecName
 from ...training import Batch, Model, Momentum, Parameters, flatten, unflatten
 
 

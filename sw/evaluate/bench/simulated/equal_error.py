@@ -10,10 +10,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from ....codec import Codec
+from .... import MAX_K, Codec, CodecName
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
-from ....wire import MAX_K, CodecName
 from ...training import Floats, Parameters
 from ...training.data import require_digits
 from ..common.data import one_thread

@@ -10,10 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
-from ....codec import Codec
+from .... import MAX_K, Codec
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, tracked, write_plot
-from ....wire import MAX_K
 from ...training.data import require_digits
 from ..common.data import one_thread
 from .planes import AUTO, SCALES, TENSOR, Ours

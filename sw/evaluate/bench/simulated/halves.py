@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ....codec import Codec, converted
+from .... import Codec, converted
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, Table, tracked
 from ...training import Floats, Parameters

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ....codec import Codec
+from .... import Codec
 from ...training import Floats, Parameters
 
 AUTO, TENSOR = "auto", "tensor"

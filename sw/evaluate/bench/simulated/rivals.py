@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....collectives.building import from_bfloat16, to_bfloat16
+from ....collectives import from_bfloat16, to_bfloat16
 from ...training import Floats, Parameters
 from .training import Compressor
 

@@ -20,9 +20,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from .... import Codec
+from .... import BOUNDED, PLANES, Codec
 from ....torch import CompressState, compress_hook, compressed
-from ....wire import BOUNDED, PLANES
 from .models import Task, task
 
 _PR_SET_PDEATHSIG = 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .... import BOUNDED
 from ....commands.environment import installed
 from ....commands.speed import Floats, best_seconds
-from ....wire import DEFAULT_MODE
 from ...bench.common.cache import cache_text, timed_bytes
 from ...bench.kernels.peers import PEERS
 from ..artefact import Artefact, Check, Settings, bars, legend
@@ -61,7 +61,7 @@ def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
         compress = partial(codec.compress, out=bytearray(codec.max_compressed_size(x.size)))
         decompress = partial(codec.decompress, count=x.size, out=y)
         found[f"codec, {mode}"] = _timed(x, compress, decompress, len, repeats)
-        if mode == DEFAULT_MODE:
+        if mode == BOUNDED.mode:
             fresh = partial(codec.decompress, count=x.size)
             found[f"codec, {mode}, new memory"] = _timed(x, codec.compress, fresh, len, repeats)
     return found, absent

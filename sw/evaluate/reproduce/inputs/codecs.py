@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....codec import Codec
+from .... import VARIANTS, Codec
 from ....collectives import StreamCodec
-from ....wire import VARIANTS
 from ...training import Floats
 
 Lossy = Callable[[Floats], Floats]
@@ -54,7 +53,7 @@ def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
 
 def _edges(count: int, ranks: int) -> list[int]:
     """Return where the blocks of the collectives begin and end."""
-    from ....collectives.building import Parts
+    from ....collectives import Parts
 
     parts = Parts(count, ranks)
     return [*(parts.block(block).start for block in range(ranks)), count]

@@ -6,7 +6,7 @@ This is Horovod's method for TensorFlow's ``IndexedSlices``, and the paper's bas
 
 import numpy as np
 
-from ....collectives.building import Raw, WireForm, arriving, sums_exactly
+from ....collectives import Raw, WireForm, arriving, sums_exactly
 from ....transport import Transport
 from ...parameters import RowSparse
 from .row_sets import Rows, decode_rows, encode_rows, most_row_bytes

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Iterable
 
-from ....collectives.building import WireForm
+from ....collectives import WireForm
 from ....transport import Transport
 from ...parameter_server import Optimizer, Partition
 from ...parameters import Floats

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....collectives.building import Raw, WireForm, arriving, exchanged, sums_exactly
+from ....collectives import Raw, WireForm, arriving, exchanged, sums_exactly
 from ...parameters import Floats
 from ...traffic import Traffic
 from .partitions import Partitions

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Literal
 
-from ....collectives.building import Spent, ledger_of
+from ....collectives import Spent, ledger_of
 from ....transport import Transport
 from .legs import Data, Leg
 

@@ -12,9 +12,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....codec import MAX_SCALE, Codec, scale_exponent
-from ....collectives import Path, Scale, StreamCodec
-from ....collectives.building import LostEnergy, Scaling, check_scale, choose_path, codec_text
+from .... import MAX_SCALE, Codec, scale_exponent
+from ....collectives import (
+    LostEnergy,
+    Path,
+    Scale,
+    Scaling,
+    StreamCodec,
+    check_scale,
+    choose_path,
+    codec_text,
+)
 from ....transport import Transport
 from ...parameters import Floats
 
