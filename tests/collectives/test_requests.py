@@ -3,7 +3,6 @@
 
 import signal
 import subprocess
-import sys
 import time
 from inspect import signature
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcomes import Group
+from programs import ranks
 
 from inceptionn import collectives
 from inceptionn.collectives import (
@@ -211,20 +211,10 @@ def test_a_rank_that_never_calls(group: Group) -> None:
 
 def test_an_interrupt_ends_the_process(port: int) -> None:
     """Ctrl-C while one waits for a request: it ends at once, and the other rank learns of it."""
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "interrupted_rank.py"), str(rank), str(port)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        assert ranks[0].stdout is not None
-        assert ranks[0].stdout.readline() == "waiting\n"
-        ranks[0].send_signal(signal.SIGINT)
-        said = [rank.communicate(timeout=30)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    with ranks(HERE / "interrupted_rank.py", 2, port, stderr=subprocess.PIPE) as started:
+        assert started[0].stdout is not None
+        assert started[0].stdout.readline() == "waiting\n"
+        started[0].send_signal(signal.SIGINT)
+        said = [rank.communicate(timeout=30)[1] for rank in started]
     assert said[0].endswith("KeyboardInterrupt\n")
     assert "PeerLost: rank 0 gave up: KeyboardInterrupt" in said[1]

@@ -2,7 +2,8 @@
 """Calls at once, each in a thread of its own: ranks of a group, hosts of a network."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import UnionType
 from typing import Any
 
 Group = Callable[..., list[Any]]
@@ -50,3 +51,13 @@ def returned(found: list[Any]) -> list[Any]:
         if isinstance(result, Exception):
             raise result
     return found
+
+
+def messages(found: Iterable[Any], kind: type[Exception] | UnionType) -> set[str]:
+    """The different texts of outcomes, each of which must be an error of this kind."""
+    texts = set()
+    for error in found:
+        assert isinstance(error, kind), error
+        texts.add(str(error))
+    assert texts
+    return texts

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that a test runs to their end."""
+"""Programs that a test runs to their end, and ranks that are processes."""
 
 import os
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -14,3 +17,29 @@ def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 60
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
+
+
+@contextmanager
+def ranks(
+    program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes of a program whose first argument is the rank, all killed in the end.
+
+    ``first``: the line that each has printed when the context begins.
+    """
+    started = [
+        subprocess.Popen(
+            [sys.executable, *map(str, (program, rank, *arguments))], stdout=subprocess.PIPE, stderr=stderr,
+            text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )
+        for rank in range(count)
+    ]  # fmt: skip
+    try:
+        for rank in started if first else ():
+            assert rank.stdout is not None
+            assert rank.stdout.readline() == first
+        yield started
+    finally:
+        for rank in started:
+            rank.kill()
+            rank.communicate()

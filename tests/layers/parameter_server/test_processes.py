@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks that are processes, one of which is killed, or stopped."""
 
-import os
 import signal
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import ranks
 
 RANK = Path(__file__).with_name("parameter_server_rank.py")
 
@@ -30,27 +27,10 @@ RANK = Path(__file__).with_name("parameter_server_rank.py")
     ],
     ids=["killed", "stopped"],
 )
-def test_a_worker_that_dies_is_named_by_all_others(sent: signal.Signals, texts: list[str]) -> None:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(RANK), str(rank), "3", str(port), "3"],
-            stdout=subprocess.PIPE, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-        for rank in range(3)
-    ]  # fmt: skip
-    try:
-        for rank in ranks:
-            assert rank.stdout is not None
-            assert rank.stdout.readline() == "step 1\n"
-        ranks[2].send_signal(sent)
-        for rank in ranks[:2]:
+def test_a_worker_that_dies_is_named_by_all_others(port: int, sent: signal.Signals, texts: list[str]) -> None:
+    with ranks(RANK, 3, 3, port, 3, first="step 1\n") as started:
+        started[2].send_signal(sent)
+        for rank in started[:2]:
             said, _ = rank.communicate(timeout=60)
             assert any(text in said.splitlines()[-1] for text in texts)
             assert rank.returncode == 0
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()

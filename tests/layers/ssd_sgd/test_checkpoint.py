@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import Group
+from outcomes import Group, messages
 
 from inceptionn import Codec
 from inceptionn.evaluate.training import MLP, Batches, digits, flatten
@@ -189,9 +189,8 @@ def test_one_wrong_field_is_named_at_every_rank(threads: Group, tmp_path: Path, 
     state = checkpoint.load(path)
     EDITS[edit][0](state)
     checkpoint.save(path, state)
-    for error in threads(2, lambda t: train(t, GLU, restore=tmp_path)):
-        assert isinstance(error, Exception)
-        assert f"{path}: {EDITS[edit][1]}" in str(error)
+    for text in messages(threads(2, lambda t: train(t, GLU, restore=tmp_path)), Exception):
+        assert f"{path}: {EDITS[edit][1]}" in text
 
 
 def test_flipped_bits_in_a_worker_s_file_are_found_at_every_rank(threads: Group, tmp_path: Path) -> None:
@@ -202,6 +201,5 @@ def test_flipped_bits_in_a_worker_s_file_are_found_at_every_rank(threads: Group,
         data = bytearray(whole)
         data[place // 8] ^= 1 << place % 8
         path.write_bytes(data)
-        for error in threads(2, lambda t: train(t, GLU, restore=tmp_path)):
-            assert isinstance(error, ValueError)
-            assert f"{path} is not a checkpoint, or damaged" in str(error)
+        for text in messages(threads(2, lambda t: train(t, GLU, restore=tmp_path)), ValueError):
+            assert f"{path} is not a checkpoint, or damaged" in text

@@ -4,33 +4,25 @@
 import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from programs import ranks
 
 SIZE = 4
 
 
+RANK = Path(__file__).with_name("rank.py")
+
+
 @contextmanager
-def ranks(port: int, timeout: float) -> Iterator[list[subprocess.Popen[str]]]:
+def in_transfer(port: int, timeout: float) -> Iterator[list[subprocess.Popen[str]]]:
     """The processes, all in mid-transfer."""
-    script = str(Path(__file__).with_name("rank.py"))
-    with ExitStack() as stack:
-        processes = []
-        for rank in range(SIZE):
-            command = [sys.executable, script, str(rank), str(SIZE), f"127.0.0.1:{port}", str(timeout)]
-            process = stack.enter_context(
-                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            )
-            stack.callback(process.kill)
-            processes.append(process)
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+    where = f"127.0.0.1:{port}"
+    with ranks(RANK, SIZE, SIZE, where, timeout, first="ready\n", stderr=subprocess.STDOUT) as processes:
         yield processes
 
 
@@ -42,7 +34,7 @@ def last_words(process: subprocess.Popen[str], seconds: float) -> tuple[str, str
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_killed_rank_is_known_to_all_at_once(port: int, victim: int) -> None:
-    with ranks(port, timeout=30) as processes:
+    with in_transfer(port, timeout=30) as processes:
         processes[victim].send_signal(signal.SIGKILL)
         start = time.monotonic()
         for rank, process in enumerate(processes):
@@ -55,7 +47,7 @@ def test_a_killed_rank_is_known_to_all_at_once(port: int, victim: int) -> None:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_silent_rank_ends_in_an_exception_on_all_others_in_time(port: int, victim: int) -> None:
-    with ranks(port, timeout=2) as processes:
+    with in_transfer(port, timeout=2) as processes:
         processes[victim].send_signal(signal.SIGSTOP)
         try:
             for rank, process in enumerate(processes):
@@ -71,13 +63,8 @@ def test_a_silent_rank_ends_in_an_exception_on_all_others_in_time(port: int, vic
 
 
 def test_the_rank_that_is_killed_before_the_group_forms(port: int) -> None:
-    script = str(Path(__file__).with_name("rank.py"))
-    begin: Callable[[int], subprocess.Popen[str]] = lambda rank: subprocess.Popen(  # noqa: E731
-        [sys.executable, script, str(rank), "3", f"127.0.0.1:{port}", "2"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with begin(0) as first, begin(1) as second:
-        for process in (first, second):
+    with ranks(RANK, 2, 3, f"127.0.0.1:{port}", 2, stderr=subprocess.PIPE) as processes:
+        for process in processes:
             _, errors = process.communicate(timeout=20)
             assert process.returncode == 1
             assert "rank 2 did not reach the rendezvous within 2 s" in errors
@@ -90,7 +77,7 @@ def test_no_survivor_ever_blames_a_healthy_rank(port: int, sent: signal.Signals)
     chosen = random.Random(0)
     for _ in range(12):
         victim = chosen.randrange(SIZE)
-        with ranks(port, timeout=30 if sent is signal.SIGKILL else 2) as processes:
+        with in_transfer(port, timeout=30 if sent is signal.SIGKILL else 2) as processes:
             time.sleep(chosen.random() / 10)
             processes[victim].send_signal(sent)
             for rank, process in enumerate(processes):
