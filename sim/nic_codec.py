@@ -64,10 +64,7 @@ class NicCodec:
         return {name: registers.get(name, 0) for name in self.counters}
 
     def lanes(self, registers: Mapping[str, int]) -> int:
-        """Count the values of the compressed frames, from the counters of a NIC by name.
-
-        0 without a NIC.
-        """
+        """Count the values of the compressed frames, from the counters of a NIC by name. 0 without a NIC."""
         names = self.counters if self.spec.counts_lanes else ("TX_LANES", "TX_LANES_BF16")
         return sum(registers.get(name, 0) for name in names)
 

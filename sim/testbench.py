@@ -77,17 +77,11 @@ class TestBench:
         return register
 
     def stream_source(self, prefix: str = "s_axis", reset: Any = None) -> AxiStreamSource:
-        """Drive an AXI4-Stream input.
-
-        ``reset``, active high, replaces ``aresetn``.
-        """
+        """Drive an AXI4-Stream input. ``reset``, active high, replaces ``aresetn``."""
         return self._end(AxiStreamSource, prefix, reset)
 
     def stream_sink(self, prefix: str = "m_axis", reset: Any = None) -> AxiStreamSink:
-        """Accept what an AXI4-Stream output offers.
-
-        ``reset`` as for a source.
-        """
+        """Accept what an AXI4-Stream output offers. ``reset`` as for a source."""
         return self._end(AxiStreamSink, prefix, reset)
 
     def axi_lite(self, prefix: str = "s_axil") -> AxiLiteMaster:

@@ -59,10 +59,7 @@ def lanes(source: random.Random, count: int) -> bytes:
 
 
 def _count(source: random.Random, long_share: float) -> int:
-    """Draw a number of lanes.
-
-    Most are few, some at the edges of a group and of an MTU, a few jumbo ones.
-    """
+    """Draw a number of lanes. Most are few, some at the edges of a group and of an MTU, a few jumbo ones."""
     draw = source.random()
     if draw < long_share:
         return source.choice((362, 365, 2237, 2240, 2250, 2303, 2304, 2305, source.randint(1, 2304)))

@@ -267,10 +267,7 @@ def _inceptionn(
 
 
 def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
-    """Return the line that names the pip extra.
-
-    None if one of our own modules is missing.
-    """
+    """Return the line that names the pip extra. None if one of our own modules is missing."""
     command, commands = None, COMMANDS
     for word in arguments:
         if word in commands:

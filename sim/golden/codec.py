@@ -152,10 +152,7 @@ def decompress_lane(tag: int, v: int, b: int) -> int:
 
 
 def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
-    """Pack the lanes' tag plane and data.
-
-    They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane.
-    """
+    """Pack the lanes' tag plane and data. They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane."""
     plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
     plane[: len(tags)] = tags
     words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)

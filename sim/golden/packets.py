@@ -70,10 +70,7 @@ def tcp(
     padding: bytes = b"",
     **ip: Any,
 ) -> bytes:
-    """Make a TCP frame.
-
-    ``tcp_options`` is a multiple of 4 bytes, at most 40; ``ip`` as for :func:`ipv4`.
-    """
+    """Make a TCP frame. ``tcp_options`` is a multiple of 4 bytes, at most 40; ``ip`` as for :func:`ipv4`."""
     offset = (20 + len(tcp_options)) // 4
     header = struct.pack(
         "!HHIIBBHHH", source_port, destination_port, sequence & 0xFFFFFFFF, 0, offset << 4, flags, 512, 0, 0

@@ -72,10 +72,7 @@ def _word(kind: LaneType) -> np.dtype[Any]:
 
 
 def _words(x: NDArray[Any], kind: LaneType) -> Words:
-    """Return the bits of an array: float32, or uint16 that hold bf16.
-
-    ``TypeError`` for another type.
-    """
+    """Return the bits of an array: float32, or uint16 that hold bf16. ``TypeError`` for another type."""
     if kind is FP32_LANES:
         return bits_of(x)
     if not isinstance(x, np.ndarray) or x.dtype != np.uint16:
@@ -100,10 +97,7 @@ def compress_lanes(bits: Words, e0: int, kind: LaneType = FP32_LANES) -> Lanes:
 
 
 def decompress_lanes(z: Bits, e0: int, kind: LaneType = FP32_LANES) -> Words:
-    """Return the values' bits of integers of up to 15 bits.
-
-    bf16 drops the bits beyond its significand.
-    """
+    """Return the values' bits of integers of up to 15 bits. bf16 drops the bits beyond its significand."""
     s = z & 1
     q = (z >> 1) + s
     word = s << 31 | (q * _step(checked(e0))).astype(np.float32).view(np.uint32)

@@ -82,10 +82,7 @@ def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level:
 
 
 def _compiler_version() -> str:
-    """Return the compiler's version; if it is gone, its last known version.
-
-    Built models then still run.
-    """
+    """Return the compiler's version; if it is gone, its last known version. Built models then still run."""
     noted = build_root() / "compiler-version"
     try:
         version = run_tool([find_compiler(), "--version"])

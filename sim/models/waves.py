@@ -15,10 +15,7 @@ WaveFormat = Literal["vcd", "fst"]
 
 @cache
 def fst_available() -> bool:
-    """Tell whether Verilator's FST writer can be compiled.
-
-    It needs the headers of zlib and lz4.
-    """
+    """Tell whether Verilator's FST writer can be compiled. It needs the headers of zlib and lz4."""
     probe = "#include <zlib.h>\n#include <lz4.h>\n"
     try:
         compiler = find_compiler()

@@ -130,10 +130,7 @@ class ErrorFeedback:
         return common_scale(scale, largest, transport.size)
 
     def residual(self, name: Hashable = "") -> Floats:
-        """Copy a tensor's residual, float32 in its shape.
-
-        Raises ``KeyError`` for one that was never seen.
-        """
+        """Copy a tensor's residual, float32 in its shape. Raises ``KeyError`` for one that was never seen."""
         return self._residuals[name].copy()
 
     def reset(self) -> None:

@@ -54,10 +54,7 @@ class OwnScale:
         return view[1:], int.from_bytes(view[:1], "little", signed=True)
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
-        """Decompress float32[count], into ``out`` if given.
-
-        Raises ``ValueError`` for a malformed stream.
-        """
+        """Decompress float32[count], into ``out`` if given. Raises ``ValueError`` for a malformed stream."""
         rest, exponent = self._split(stream)
         return self.codec.decompress(rest, count, out, scale=exponent)
 

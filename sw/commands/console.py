@@ -166,10 +166,7 @@ def _total(widths: dict[int, int]) -> int:
 
 
 def new_progress(console: rich.console.Console, bar: bool = True) -> Progress:
-    """Make a progress display, with a bar or without.
-
-    It shows nothing where the output is no terminal.
-    """
+    """Make a progress display, with a bar or without. It shows nothing where the output is no terminal."""
     columns: Sequence[ProgressColumn] = [TextColumn("{task.description}", markup=False)]
     columns = [*columns, BarColumn(), MofNCompleteColumn()] if bar else [SpinnerColumn(), *columns]
     live = console.is_terminal

@@ -124,10 +124,7 @@ def seen_leaving(peer: str) -> Finding:
 
 
 def nic() -> Finding:
-    """Report FPGA boards on the PCI bus.
-
-    Only the ranks together find out whether they compress.
-    """
+    """Report FPGA boards on the PCI bus. Only the ranks together find out whether they compress."""
     boards = []
     for device in sorted(Path("/sys/bus/pci/devices").glob("*")):
         try:

@@ -34,10 +34,7 @@ def listed(text: str, *names: str, **options: Any) -> Any:
 
 
 def quick(**defaults: Any) -> Any:
-    """Make the option ``--quick``.
-
-    It sets other defaults; options that the user gives override them.
-    """
+    """Make the option ``--quick``. It sets other defaults; options that the user gives override them."""
     text = "Less data and fewer repeats by default: a first look, not a measurement."
     return _other_defaults("--quick", text, defaults)
 
@@ -164,10 +161,7 @@ def words(text: str, option: str, what: str) -> list[str]:
 
 
 def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
-    """Return the words of a list with commas, each once.
-
-    A usage error names one that is not allowed.
-    """
+    """Return the words of a list with commas, each once. A usage error names one that is not allowed."""
     found = words(text, option, f"of {', '.join(allowed)}")
     for word in found:
         if word not in allowed:
@@ -196,8 +190,5 @@ def rate(text: str, option: str = "--rate") -> float:
 
 
 def rates(text: str) -> list[float]:
-    """Return the rates of a list with commas, ascending, each once.
-
-    A usage error names the wrong one.
-    """
+    """Return the rates of a list with commas, ascending, each once. A usage error names the wrong one."""
     return sorted({rate(word, "--rates") for word in words(text, "--rates", "rates")})

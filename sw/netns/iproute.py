@@ -66,10 +66,7 @@ def ip(*arguments: str, namespace: str | None = None) -> str:
 
 
 def batch(program: str, namespace: str | None, lines: list[str]) -> None:
-    """Run several commands of ``ip`` or ``tc`` in one process.
-
-    `NetworkError` names the first that fails.
-    """
+    """Run several commands of ``ip`` or ``tc`` in one process. `NetworkError` names the first that fails."""
     if not lines:
         return
     where = ["-n", namespace] if namespace else []

@@ -176,10 +176,7 @@ def _state(pid: int) -> str:
 
 
 def _owner(pid: int) -> dict[str, Any]:
-    """Identify a process, even if its id is used again.
-
-    There is no start time if it is gone.
-    """
+    """Identify a process, even if its id is used again. There is no start time if it is gone."""
     fields = _stat(pid)
     alive = fields and fields[0] not in ("Z", "X")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -38,10 +38,7 @@ def seconds(time: str | float) -> float:
 
 
 def fraction(share: str | float) -> float:
-    """Return 0..1 of a number, or of a text such as "0.01" or "1%".
-
-    ``ValueError`` names the value.
-    """
+    """Return 0..1 of a number, or of a text such as "0.01" or "1%". ``ValueError`` names the value."""
     value = _parsed(share, _SHARE, {"": 1.0, "%": 0.01}, "share", "a number in 0..1 or a text such as '1%'")
     if not 0 <= value <= 1:
         raise ValueError(f"share must be 0 to 1, or 0% to 100%, not {share!r}")

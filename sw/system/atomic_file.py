@@ -91,10 +91,7 @@ def _target(path: str | os.PathLike[str]) -> Path:
 
 
 def _unnamed(partial: Path) -> BinaryIO:
-    """Open a new file in the folder of ``partial``.
-
-    It has that name only where every file needs one.
-    """
+    """Open a new file in the folder of ``partial``. It has that name only where every file needs one."""
     if _DESCRIPTORS.is_dir():  # by which `_named` finds the file
         with suppress(OSError):  # the next line fails for the same reason, unless O_TMPFILE is the reason
             descriptor = os.open(partial.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)

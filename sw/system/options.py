@@ -21,10 +21,7 @@ def usage_error(option: str | None = None) -> Iterator[None]:
 
 
 def whole(least: int, most: int, text: str, *names: str, **options: Any) -> Any:
-    """Make an option for a whole number, or several, whose error names the value.
-
-    ``options``: of typer's.
-    """
+    """Make an option for a whole number, or several, whose error names the value. ``options``: of typer's."""
 
     def check(value: Any) -> Any:
         for each in value if isinstance(value, list | tuple) else [value]:

@@ -24,8 +24,5 @@ def find_program(name: str) -> str | None:
 
 
 def usable_processors() -> int:
-    """Count the processors that this process may use.
-
-    With ``taskset`` they are fewer than the host has.
-    """
+    """Count the processors that this process may use. With ``taskset`` they are fewer than the host has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

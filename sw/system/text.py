@@ -18,10 +18,7 @@ def printable(text: str) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return ``repr(value)``, shortened to `LONGEST` characters.
-
-    Works for whole numbers of any length.
-    """
+    """Return ``repr(value)``, shortened to `LONGEST` characters. Works for whole numbers of any length."""
     if isinstance(value, int) and value.bit_length() > LONGEST:
         return f"a whole number of {value.bit_length()} bits"
     try:

@@ -118,10 +118,7 @@ class TorchOptimizer(Optimizer):
 
 
 def _arrays(number: int, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Copy an optimizer's state by name.
-
-    Only tensors, since torch's own optimizers keep nothing else.
-    """
+    """Copy an optimizer's state by name. Only tensors, since torch's own optimizers keep nothing else."""
     state = optimizer.state[optimizer.param_groups[0]["params"][0]]
     found = {
         f"{number}.{word}": value.detach().numpy().copy()

@@ -137,10 +137,7 @@ class CodecSpec:
         return self.plane_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
 
     def mode_of(self, mode: str | None) -> Mode | None:
-        """Return the named mode, or the default for None.
-
-        ``ValueError`` if the codec does not have it.
-        """
+        """Return the named mode, or the default for None. ``ValueError`` if the codec does not have it."""
         if mode is None:
             return DEFAULT_MODE if self.modes else None
         if not self.modes:

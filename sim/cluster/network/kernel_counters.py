@@ -40,10 +40,7 @@ def kernel_counters(namespace: str) -> dict[str, int]:
 
 
 def parse(text: str) -> dict[str, int]:
-    """Read the counters of a table of line pairs, names and numbers.
-
-    Each line begins with its protocol.
-    """
+    """Read the counters of a table of line pairs, names and numbers. Each line begins with its protocol."""
     lines = [line.split() for line in text.splitlines()]
     found = {}
     for names, values in zip(lines[::2], lines[1::2], strict=True):

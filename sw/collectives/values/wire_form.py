@@ -79,10 +79,7 @@ class Incoming(ABC):
 
     @abstractmethod
     def finish(self) -> int:
-        """Wait for the lanes, sum them, and return the bytes of the message.
-
-        Lanes to be kept are stored.
-        """
+        """Wait for the lanes, sum them, and return the bytes of the message. Lanes to be kept are stored."""
 
     @abstractmethod
     def relay(self, peers: Sequence[int]) -> None:

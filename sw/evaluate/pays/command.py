@@ -211,10 +211,7 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: b
 
 
 def _at(ratio: RatioAt, nodes: int) -> Ratio:
-    """Return the ratio among this number of nodes.
-
-    A wrong number is reported with the other settings.
-    """
+    """Return the ratio among this number of nodes. A wrong number is reported with the other settings."""
     try:
         return ratio(max(1, nodes))
     except (ValueError, OverflowError) as error:

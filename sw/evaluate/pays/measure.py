@@ -34,10 +34,7 @@ def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
 
 
 def host(repeats: int = 20) -> Host:
-    """Measure rates of sums and of TCP over the loopback interface.
-
-    It takes a fraction of a second.
-    """
+    """Measure rates of sums and of TCP over the loopback interface. It takes a fraction of a second."""
     x = sample()
     y = np.zeros_like(x)
     seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, repeats)

@@ -246,10 +246,7 @@ def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) ->
 
 
 def predict(scene: Scenario) -> Prediction:
-    """Predict the times of a step.
-
-    A cast to bf16 costs nothing here, as on a GPU. It takes milliseconds.
-    """
+    """Predict the times of a step. A cast to bf16 costs nothing here, as on a GPU. It takes milliseconds."""
     narrow = scene.gradients == "bfloat16"
     raw_form = Form(bytes_per_value=2 if narrow else 4)
     raw = exchange_of(scene, scene.size, raw_form, "ring")

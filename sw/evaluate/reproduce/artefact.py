@@ -159,10 +159,7 @@ def write(
 
 
 def bars(axes: Any, groups: list[str], series: dict[str, list[float | None]], text: str = "{:.3g}") -> None:
-    """Plot grouped bars with a value above each.
-
-    Series are by name, with one value per group.
-    """
+    """Plot grouped bars with a value above each. Series are by name, with one value per group."""
     width = 0.86 / len(series)
     for place, (name, values) in enumerate(series.items()):
         places = [number - 0.43 + (place + 0.5) * width for number in range(len(groups))]

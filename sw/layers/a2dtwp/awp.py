@@ -218,10 +218,7 @@ class Oracle:
 
 
 def weight_keys(parameters: Mapping[str, Floats]) -> tuple[str, ...]:
-    """Return the keys of weights, which have two dimensions or more.
-
-    Biases are sent in full (Sec. III).
-    """
+    """Return the keys of weights, which have two dimensions or more. Biases are sent in full (Sec. III)."""
     return tuple(key for key, value in parameters.items() if value.ndim >= 2)
 
 

@@ -128,10 +128,7 @@ class WeightAggregator:
         return {key: found[key] for key in self.weights}
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy the state that later steps depend on, for a checkpoint.
-
-        Only rank 0's has the weights.
-        """
+        """Copy the state that later steps depend on, for a checkpoint. Only rank 0's has the weights."""
         state: dict[str, Any] = {
             "settings": {n: repr(v) for n, v in self._terms.items()},
             "steps": self.steps,

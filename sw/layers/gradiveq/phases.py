@@ -82,10 +82,7 @@ class Phases:
         }
 
     def load_state_dict(self, state: Any) -> None:
-        """Restore a `state_dict`.
-
-        Raises ``ValueError`` naming the wrong field, and changes nothing then.
-        """
+        """Restore a `state_dict`. Raises ``ValueError`` naming the wrong field, and changes nothing then."""
         fields = Fields(state, ("phase", "left", "step", "losses", "history"))
         phase = next((known for known in self.lengths if known == fields["phase"]), None)
         if phase is None:

@@ -109,19 +109,13 @@ class QSGD:
         return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
-        """Draw values that a receiver of ``x`` may get.
-
-        Compressing them again does not change them.
-        """
+        """Draw values that a receiver of ``x`` may get. Compressing them again does not change them."""
         values = np.asarray(x, np.float32)
         restored = self._restored(*self._quantise(values.reshape(-1)), out)
         return restored.reshape(values.shape)
 
     def _quantise(self, values: Floats) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the scales of the buckets, and one code per value.
-
-        The last bucket is padded with zeros.
-        """
+        """Return the scales of the buckets, and one code per value. The last bucket is padded with zeros."""
         count = values.size
         padded = np.zeros((-(-count // self.bucket), self.bucket), np.float32)
         padded.reshape(-1)[:count] = values

@@ -48,10 +48,7 @@ class TorchModel:
             self._arrays[key] = parameter.detach().numpy()
 
     def initial(self, seed: int = 0) -> Parameters:
-        """Return the module's parameters by name.
-
-        Writing into them changes the module.
-        """
+        """Return the module's parameters by name. Writing into them changes the module."""
         return self._arrays
 
     def rows(self, batch: Any) -> dict[str, Rows]:

@@ -13,16 +13,10 @@ class Trainable(Protocol):
     """The methods that a runner needs of a model, such as `TorchModel`."""
 
     def initial(self, seed: int = 0) -> Parameters:
-        """Return float32 arrays by key.
-
-        The runner updates them in place for the next call.
-        """
+        """Return float32 arrays by key. The runner updates them in place for the next call."""
 
     def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Any) -> tuple[float, Gradients]:
-        """Return the loss, and gradients by key.
-
-        A `RowSparse` means that the variable is sparse (Sec. 5).
-        """
+        """Return the loss, and gradients by key. A `RowSparse` means that the variable is sparse (Sec. 5)."""
 
     def rows(self, batch: Any) -> Mapping[str, Rows]:
         """Return the rows that the batch looks up, ascending and distinct, by key of the sparse variable."""

@@ -27,37 +27,25 @@ def _check(w: float, N: int, alpha: float = 1.0, m: int = 1) -> None:
 
 
 def dense_ps_one(w: float, N: int) -> float:
-    """Return ``2w(N-1)``: the machine that serves one dense variable.
-
-    Table 3, Dense, PS, One Variable.
-    """
+    """Return ``2w(N-1)``: the machine that serves one dense variable. Table 3, Dense, PS, One Variable."""
     _check(w, N)
     return 2 * w * (N - 1)
 
 
 def dense_ar_one(w: float, N: int) -> float:
-    """Return ``4w(N-1)/N``: every machine, ring all-reduce.
-
-    Table 3, Dense, AR, One Variable.
-    """
+    """Return ``4w(N-1)/N``: every machine, ring all-reduce. Table 3, Dense, AR, One Variable."""
     _check(w, N)
     return 4 * w * (N - 1) / N
 
 
 def sparse_ps_one(w: float, N: int, alpha: float) -> float:
-    """Return ``2 alpha w (N-1)``: the machine that serves one sparse variable.
-
-    Table 3, Sparse, PS.
-    """
+    """Return ``2 alpha w (N-1)``: the machine that serves one sparse variable. Table 3, Sparse, PS."""
     _check(w, N, alpha)
     return 2 * alpha * w * (N - 1)
 
 
 def sparse_ar_one(w: float, N: int, alpha: float) -> float:
-    """Return ``2 alpha w (N-1)``: every machine, all-gather of the gradients.
-
-    Table 3, Sparse, AR.
-    """
+    """Return ``2 alpha w (N-1)``: every machine, all-gather of the gradients. Table 3, Sparse, AR."""
     _check(w, N, alpha)
     return 2 * alpha * w * (N - 1)
 
@@ -72,10 +60,7 @@ def dense_ps(w: float, N: int, m: int) -> float:
 
 
 def dense_ar(w: float, N: int, m: int) -> float:
-    """Return ``4wm(N-1)/N``: m dense variables, ring all-reduce.
-
-    Table 3, Dense, AR, m Variables.
-    """
+    """Return ``4wm(N-1)/N``: m dense variables, ring all-reduce. Table 3, Dense, AR, m Variables."""
     return m * dense_ar_one(w, N)
 
 
@@ -89,10 +74,7 @@ def sparse_ps(w: float, N: int, alpha: float, m: int) -> float:
 
 
 def sparse_ar(w: float, N: int, alpha: float, m: int) -> float:
-    """Return ``2 alpha w m (N-1)``: m sparse variables, all-gathers.
-
-    Table 3, Sparse, AR, m Variables.
-    """
+    """Return ``2 alpha w m (N-1)``: m sparse variables, all-gathers. Table 3, Sparse, AR, m Variables."""
     return m * sparse_ar_one(w, N, alpha)
 
 

@@ -134,10 +134,7 @@ class Tuning:
         return {key: self._trial(last[key].dense()) for key in self.served if key in last}
 
     def _all_reduce_ratio(self, key: str, trials: Sequence[dict[str, int]]) -> float | None:
-        """Return raw bytes of all ranks' all-reduce over those of the trial.
-
-        None without a trial.
-        """
+        """Return raw bytes of all ranks' all-reduce over those of the trial. None without a trial."""
         sent = sum(trial.get(key, 0) for trial in trials)
         return 2 * (self.transport.size - 1) * self.parameters[key].nbytes / sent if sent else None
 

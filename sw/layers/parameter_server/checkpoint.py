@@ -63,10 +63,7 @@ class Checkpoints:
         self._legs: dict[int, dict[str, Any]] = {}
 
     def note(self, server: Server, partition: Partition, version: int, leg: Leg) -> None:
-        """Write a file when a checkpoint is complete.
-
-        Called after each update.
-        """
+        """Write a file when a checkpoint is complete. Called after each update."""
         if version % self.every:
             return
         if server.mode == "async":
@@ -82,10 +79,7 @@ class Checkpoints:
             self._write_server(server, version, self._copies.pop(version), self._legs.pop(version))
 
     def note_worker(self, index: int, workers: int, step: int, state: Callable[[], Any]) -> None:
-        """Write the worker's state if a checkpoint is due.
-
-        Called after a worker's step.
-        """
+        """Write the worker's state if a checkpoint is due. Called after a worker's step."""
         if step % self.every == 0:
             self._write("worker", index, step, {"workers": workers, "state": state()})
 

@@ -78,8 +78,5 @@ class Plan:
         return tuple(self.shapes)
 
     def of(self, server: int, keys: Collection[str] | None = None) -> tuple[Partition, ...]:
-        """Return the partitions of one server, in order.
-
-        With ``keys``, only those of these keys.
-        """
+        """Return the partitions of one server, in order. With ``keys``, only those of these keys."""
         return tuple(p for p in self.partitions if p.server == server and (keys is None or p.key in keys))

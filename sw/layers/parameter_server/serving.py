@@ -194,10 +194,7 @@ class Serving:
 
 
 def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) -> list[Floats | None]:
-    """Return the gradients of a push, one per partition.
-
-    All are None for a `Kind.SKIP`.
-    """
+    """Return the gradients of a push, one per partition. All are None for a `Kind.SKIP`."""
     if envelope.kind is Kind.SKIP:
         return [None] * len(envelope.numbers)
     if envelope.kind is not Kind.PUSH:
@@ -208,10 +205,7 @@ def gradients_of(leg: Leg, plan: Plan, envelope: Envelope, data: Data | None) ->
 
 
 def parts_of(plan: Plan, numbers: Sequence[int]) -> list[tuple[str, int]]:
-    """Return key and size of each partition.
-
-    Raises ``ValueError`` for a number that does not exist.
-    """
+    """Return key and size of each partition. Raises ``ValueError`` for a number that does not exist."""
     if any(number >= len(plan.partitions) for number in numbers):
         raise ValueError(f"there are {len(plan.partitions)} partitions, not {max(numbers) + 1}")
     return [(plan.partitions[number].key, plan.partitions[number].size) for number in numbers]

@@ -123,9 +123,6 @@ class Worker:
 
 
 def _finite(values: Floats) -> bool:
-    """Tell whether all values are finite.
-
-    A second pass is needed only if the sum of squares overflows.
-    """
+    """Tell whether all values are finite. A second pass is needed only if the sum of squares overflows."""
     flat = values.reshape(-1)
     return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())

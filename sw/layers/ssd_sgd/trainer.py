@@ -212,10 +212,7 @@ class SSDSGD:
 
 
 def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
-    """Return the servers' schedule.
-
-    Raises ``ValueError`` if another one was given, or there is none.
-    """
+    """Return the servers' schedule. Raises ``ValueError`` if another one was given, or there is none."""
     theirs: Schedule | None = getattr(optimizer, "schedule", None)
     if rate is None:
         if theirs is None:

@@ -258,10 +258,7 @@ def _bf16_of_nics(transport: TcpTransport, codec: Codec, tos: int) -> bool:
 
 
 def _codec_of_nics(transport: TcpTransport) -> Codec | None:
-    """Return the codec that all NICs of the group apply to marked floats.
-
-    None if there is no such codec.
-    """
+    """Return the codec that all NICs of the group apply to marked floats. None if there is no such codec."""
     received, requests = _swap(transport, pattern())
     try:
         found = [recognise(lanes) for lanes in received] if all(r.test() for r in requests) else [None]

@@ -61,10 +61,7 @@ REFUSED: Form = {"refused": text}
 
 
 def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
-    """Open a listening socket.
-
-    Raises `TransportError` naming the address if it cannot be opened.
-    """
+    """Open a listening socket. Raises `TransportError` naming the address if it cannot be opened."""
     host, port = address
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(

@@ -155,10 +155,7 @@ def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
 
 
 def _rates(text: str) -> list[float | None]:
-    """Return the rates of a list, None for "unshaped".
-
-    A usage error names the wrong one.
-    """
+    """Return the rates of a list, None for "unshaped". A usage error names the wrong one."""
     found: list[float | None] = []
     for word in report.words(text, "--rates", "rates"):
         try:

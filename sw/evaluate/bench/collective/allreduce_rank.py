@@ -58,10 +58,7 @@ def main(transport: Transport, plan: Plan) -> None:
 
 
 def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
-    """Return a rank's correct result.
-
-    ``mine``: its block; ``total``: the sum of the ranks' ``sources``.
-    """
+    """Return a rank's correct result. ``mine``: its block; ``total``: the sum of the ranks' ``sources``."""
     if op == REDUCE_SCATTER:
         return total[mine]
     if op == ALL_GATHER:  # of every rank its block of its own values

@@ -125,10 +125,7 @@ def pays(
 def _arrays(
     folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
 ) -> dict[tuple[str, int], list[str]]:
-    """Write files of every rank by kind and MB.
-
-    Small files hold the first values of the large ones.
-    """
+    """Write files of every rank by kind and MB. Small files hold the first values of the large ones."""
     found = {}
     for kind in kinds:
         arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)

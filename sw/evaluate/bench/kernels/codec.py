@@ -308,10 +308,7 @@ def _memory(
     size: Callable[[Any], int],
     x: Floats,
 ) -> tuple[float | None, float | None]:
-    """Measure the peaks of one compression and one decompression.
-
-    The caller gives them no memory.
-    """
+    """Measure the peaks of one compression and one decompression. The caller gives them no memory."""
     up = peak_of(lambda: compress(x))
     stream = compress(x)
     down = peak_of(lambda: decompress(stream, x.size))

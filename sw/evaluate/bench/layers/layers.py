@@ -223,10 +223,7 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
 
 
 def draw(path: Path, results: dict[str, Any]) -> None:
-    """Plot accuracy over time, one panel per rate.
-
-    The training's steps take the measured time per step.
-    """
+    """Plot accuracy over time, one panel per rate. The training's steps take the measured time per step."""
     rates = list(results["time"])
     figure = new_figure(5 * len(rates), 5.2)
     axes = figure.subplots(1, len(rates), squeeze=False, sharey=True)

@@ -72,10 +72,7 @@ def wrapped(
 
 
 def stepper(ddp: DistributedDataParallel, trained: Task, optimizer: str) -> Callable[[int], None]:
-    """Return a function that runs one step of the training.
-
-    It shows every second that it goes on.
-    """
+    """Return a function that runs one step of the training. It shows every second that it goes on."""
     steps = OPTIMIZERS[optimizer](ddp.parameters(), trained)
     said = time.monotonic()
 
@@ -121,10 +118,7 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def bytes_sent() -> int:
-    """Count the bytes that this host has sent to others so far.
-
-    All packets with their headers count.
-    """
+    """Count the bytes that this host has sent to others so far. All packets with their headers count."""
     devices = Path("/proc/net/dev").read_text().splitlines()[2:]
     counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in devices)}
     return sum(int(rest[8]) for name, rest in counters.items() if name != "lo")

@@ -34,10 +34,7 @@ def tables_of(lines: Lines, hosts: int, trained: int) -> list[Table]:
 
 
 def step_and_communication(line: dict[str, Any]) -> tuple[float, float]:
-    """Return median seconds of a step, and of its communication.
-
-    The latter is no less than 10 us.
-    """
+    """Return median seconds of a step, and of its communication. The latter is no less than 10 us."""
     step, computation = (median(line["seconds"][kind]) for kind in ("step", "computation"))
     return step, max(step - computation, 1e-5)
 

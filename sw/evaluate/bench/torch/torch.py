@@ -132,10 +132,7 @@ def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def of_rank(rank: int, size: int, address: str, port: int) -> dict[str, str]:
-    """Return the environment of a rank, by the names that torch reads.
-
-    torchrun sets the same.
-    """
+    """Return the environment of a rank, by the names that torch reads. torchrun sets the same."""
     group = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": address, "MASTER_PORT": port}
     return {**one_thread(), **{name: str(value) for name, value in group.items()}}
 

@@ -172,10 +172,7 @@ def _measured(settings: Settings, found: Artefact) -> None:
 
 
 def ring_seconds(network: str) -> float:
-    """Return the time of an exchange by the paper's INC.
-
-    It is Table II's WA, less the printed percentage.
-    """
+    """Return the time of an exchange by the paper's INC. It is Table II's WA, less the printed percentage."""
     return TABLE_II[network][4] / 100 * (1 - FIG_12_EXCHANGE_LESS[network] / 100)
 
 

@@ -39,10 +39,7 @@ class Training:
         return 100 * float(np.mean(self.accuracy[-_MEAN:]))
 
     def epochs_to(self, accuracy: float) -> int | None:
-        """Count the epochs until the mean of three was at least an accuracy (0..1).
-
-        None if it never was.
-        """
+        """Count the epochs until the mean of three was at least an accuracy (0..1). None if it never was."""
         ends = range(_MEAN, len(self.accuracy) + 1)
         return next((end for end in ends if np.mean(self.accuracy[end - _MEAN : end]) >= accuracy), None)
 

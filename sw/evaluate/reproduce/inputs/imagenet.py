@@ -58,10 +58,7 @@ def alexnet(nn: Any) -> Any:
 
 
 def vgg16(nn: Any) -> Any:
-    """Make VGG-16.
-
-    Simonyan and Zisserman 2014, configuration D: 138.4 M parameters.
-    """
+    """Make VGG-16. Simonyan and Zisserman 2014, configuration D: 138.4 M parameters."""
     layers: list[Any] = []
     channels = 3
     for width, repeats in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
@@ -76,10 +73,7 @@ def vgg16(nn: Any) -> Any:
 
 
 def resnet50(nn: Any) -> Any:
-    """Make ResNet-50.
-
-    He et al. 2015: bottleneck blocks 3, 4, 6, 3; 25.6 M parameters.
-    """
+    """Make ResNet-50. He et al. 2015: bottleneck blocks 3, 4, 6, 3; 25.6 M parameters."""
 
     class Bottleneck(nn.Module):
         def __init__(self, channels: int, width: int, stride: int) -> None:

@@ -120,10 +120,7 @@ class SparseVariable:
         return self._values, self._push
 
     def pull(self, rows: Rows) -> Floats:
-        """Return the values of k ascending, distinct rows, float32[k, ...].
-
-        k may be 0. Collective.
-        """
+        """Return the values of k ascending, distinct rows, float32[k, ...]. k may be 0. Collective."""
         check_rows(rows, self.partitions.rows)
         self._rows = rows
         if self.transport.rank != self._chief:

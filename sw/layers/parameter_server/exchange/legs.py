@@ -45,10 +45,7 @@ class Encoding(Protocol):
         """Encode float32[n], the values of a key or of a part of it. Return any object with a buffer."""
 
     def decode(self, key: str, data: Data, count: int) -> Floats:
-        """Decode uint8[...] to float32[count].
-
-        Raises ``ValueError`` for data that `encode` does not make.
-        """
+        """Decode uint8[...] to float32[count]. Raises ``ValueError`` for data that `encode` does not make."""
 
 
 class Leg(ABC):
@@ -81,10 +78,7 @@ class Leg(ABC):
         """
 
     def state_dict(self) -> Any:
-        """Return its state other than the settings, for a checkpoint.
-
-        None if it has none.
-        """
+        """Return its state other than the settings, for a checkpoint. None if it has none."""
         return None
 
     def load_state_dict(self, state: Any) -> None:
