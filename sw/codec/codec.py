@@ -92,11 +92,6 @@ def crc32(data: Any, value: int = 0) -> int:
     return checksum
 
 
-def _default_threads() -> int:
-    """Count the processors that this process may use, four at most."""
-    return min(usable_processors(), 4)
-
-
 def remedy(found: np.dtype[Any]) -> str:
     """Return what to do about an array of a type that is not taken, where that is not plain."""
     if found == _UINT16:
@@ -246,7 +241,7 @@ class Codec:
 
     def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
         given = self.threads
-        threads = _default_threads() if given is None else integer("threads", given, 1, MOST_THREADS)
+        threads = min(usable_processors(), 4) if given is None else integer("threads", given, 1, MOST_THREADS)
         settled = {
             "error_bound": error_bound,
             "codec": parameters.codec,

@@ -54,7 +54,9 @@ def mpi_popen(
     ``environment`` is added to this process's, ``mca`` sets Open MPI's parameters; ``options`` go to
     ``subprocess.Popen``. `NetworkUnavailable` where mpirun is not installed.
     """
-    program = _mpirun()
+    program = find_program("mpirun")
+    if program is None:
+        raise NetworkUnavailable(f"mpirun is not installed: {pip_install('mpi')}")
     number = network.size if ranks is None else integer("ranks", ranks, 1)
     slots = -(-number // network.size)
     folder = Path(tempfile.mkdtemp(prefix="mpi-", dir=network.folder))  # removed with the network's folder
@@ -70,13 +72,6 @@ def mpi_popen(
         command += ["--mca", name, value]
     variables = {**os.environ, "TMPDIR": str(folder), **(environment or {})}
     return network.hosts[0].popen([*command, *argv], env=variables, **options)
-
-
-def _mpirun() -> str:
-    found = find_program("mpirun")
-    if found is None:
-        raise NetworkUnavailable(f"mpirun is not installed: {pip_install('mpi')}")
-    return found
 
 
 def _agent(path: Path, hosts: Sequence[Host]) -> Path:

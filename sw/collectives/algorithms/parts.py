@@ -120,15 +120,10 @@ class Shares:
     def sub(self, block: int, sub: int) -> slice:
         """Return the lanes of a sub-block, which is empty after the last block of a shorter share."""
         ahead, within = divmod(sub, self.blocks.subs)
-        share = self.of[owner_of(block, len(self.of))]
+        share = self.of[block - 1]  # of the member that owns the block after the reduce-scatter
         return self.blocks.sub(share[ahead], within) if ahead < len(share) else slice(0, 0)
 
 
 def owned_block(position: int, ranks: int) -> int:
     """Return the block of a ring that a member owns after the reduce-scatter."""
     return (position + 1) % ranks
-
-
-def owner_of(block: int, ranks: int) -> int:
-    """Return the position of the member that owns a block after the reduce-scatter."""
-    return (block - 1) % ranks

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from .optimizer import Optimizer
 from .plan import Partition, Plan
 
 Mode = Literal["sync", "async"]
-
+"""Whether an update takes the mean of all workers' gradients of a step, or each gradient as it arrives."""
 Updated = Callable[[Partition, int], None]
 
 
@@ -114,7 +114,7 @@ class Server:
         updated: Updated | None = None,
         exact: bool = False,
     ) -> None:
-        if mode not in ("sync", "async"):
+        if mode not in get_args(Mode):
             raise ValueError(f"mode must be 'sync' or 'async', not {mode!r}")
         self.plan, self.index, self.workers, self.optimizer, self.mode = plan, index, workers, optimizer, mode
         self.partitions = {p.number: p for p in plan.of(index)}

@@ -24,21 +24,12 @@ def _bfloat16(bound: float) -> Arguments:
     return {"path": "software", "codec": BFloat16()}
 
 
-def _literal(bound: float) -> Arguments:
+def _compressed(by: Form) -> Callable[[float], Arguments]:
     # One thread: the ranks of all hosts share this machine's processors.
-    return {"path": "software", "codec": Codec(bound, mode="literal", threads=1)}
+    return lambda bound: {"path": "software", "codec": Codec(bound, *by, threads=1)}
 
 
-def _bounded(bound: float) -> Arguments:
-    return {"path": "software", "codec": Codec(bound, threads=1)}
-
-
-def _planes(bound: float) -> Arguments:
-    return {"path": "software", "codec": Codec(bound, "planes", threads=1)}
-
-
-def _ring_volume(ranks: int) -> float:
-    return 2 * (ranks - 1) / ranks
+_literal, _bounded, _planes = map(_compressed, FORMS)
 
 
 def _aggregator_volume(ranks: int) -> float:
@@ -54,7 +45,7 @@ class Variant(NamedTuple):
     """
 
     arguments: Callable[[float], Arguments] | None
-    volume: Callable[[int], float] = _ring_volume
+    volume: Callable[[int], float] = lambda ranks: 2 * (ranks - 1) / ranks
     within_bound: bool = False
     algorithm: str = "ring"
     legs: str = "both"
@@ -108,11 +99,6 @@ VARIANTS = {
 
 HALVES = (RING_BF16, RING_BOUNDED, RING_PLANES)
 """The variants for arrays of bfloat16. The first sends them raw, and rounds each partial sum to bfloat16."""
-
-
-def _compressed(by: Form) -> Callable[[float], Arguments]:
-    return lambda bound: {"path": "software", "codec": Codec(bound, *by, threads=1)}
-
 
 PAPERS = "paper's aggregator"
 _WHOLE = 1 << 30

@@ -25,7 +25,6 @@ from .... import (
     operation_paths,
     using_path,
 )
-from ....collectives import StreamCodec
 from ....commands import report
 from ....commands.choice import Choice, choices
 from ....commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_figure, tracked, write_plot
@@ -130,7 +129,10 @@ def codec(
     taken = _chosen()
     count = size * 1_000_000 // 4
     arrays = _arrays(chosen, file, count, seed)
-    jobs = [*_jobs(peers), *([] if other is None else [_peer_of(other)])]
+    jobs = [*_jobs(peers)]
+    if other is not None:  # with its own error bound
+        ready = Ready(other.compress, other.decompress)
+        jobs.append(Peer(other.name, "", lambda bound: ready))
     rows, absent = _measured(out.console, jobs, arrays, 2.0**-bound, repeats)
     out.show_conditions(f"{size} MB of fp32 values, error bound 2**-{bound}")
     listed = ", ".join(f"{name} {path}" for name, path in taken.items())
@@ -217,11 +219,6 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
             yield Job(variant, path, threads)
     if peers:
         yield from PEERS
-
-
-def _peer_of(codec: StreamCodec) -> Peer:
-    """Treat a user's codec, with its own error bound, as one of the others."""
-    return Peer(codec.name, "", lambda bound: Ready(codec.compress, codec.decompress))
 
 
 def _chosen() -> dict[str, str]:

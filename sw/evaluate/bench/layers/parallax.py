@@ -9,7 +9,6 @@ import typer
 
 from ....commands import report
 from ....commands.console import (
-    Console,
     CsvFile,
     JsonFile,
     PlotFile,
@@ -74,7 +73,9 @@ def parallax(
             results[line["name"]] = line
             progress.update(task, advance=1, description="a dense model")
     out.show_conditions(f"{hosts} hosts, links of {rate_text(bits)}")
-    print_all(out.console, results)
+    titles = {SPARSE: "A model with an embedding", DENSE_MODEL: "A dense model"}
+    out.show([_steps_table(title, results[name]) for name, title in titles.items()])
+    out.show([_partitions_table(results[SPARSE])])
     out.show_figures(figures_of(results))
     rows = [
         {"model": model, "variant": name, **report.flat(variant)}
@@ -120,13 +121,6 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
             "partitions, chosen / best, step time", chosen / min(by_number.values()), search, most=True
         ),
     ]  # fmt: skip
-
-
-def print_all(console: Console, results: dict[str, Any]) -> None:
-    """Print the tables of a run."""
-    for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
-        console.print(_steps_table(title, results[name]))
-    console.print(_partitions_table(results[SPARSE]))
 
 
 def _steps_table(title: str, group: dict[str, Any]) -> Table:

@@ -52,13 +52,8 @@ class RawRing:
         return kept
 
     def sent(self, kept: Floats) -> float:
-        """Return the bytes by rank."""
-        return ring_bytes(kept)
-
-
-def ring_bytes(values: Floats) -> float:
-    """Return the bytes that a rank of a ring sends for as many bfloat16 values."""
-    return 4 * values.shape[1] * (len(values) - 1) / len(values)
+        """Return the bytes that a rank of a ring sends for as many bfloat16 values."""
+        return 4 * kept.shape[1] * (len(kept) - 1) / len(kept)
 
 
 class Halves:

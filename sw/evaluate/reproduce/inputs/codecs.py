@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .... import VARIANTS, Codec
-from ....collectives import StreamCodec
+from ....collectives import Parts, StreamCodec
 from ...training import Floats
 
 Lossy = Callable[[Floats], Floats]
@@ -40,20 +40,12 @@ def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
     """
     ranks = len(gradients)
     result = np.empty_like(gradients[0])
-    edges = _edges(result.size, ranks)
+    parts = Parts(result.size, ranks)
     for block in range(ranks):
-        where = slice(edges[block], edges[block + 1])
+        where = parts.block(block)
         total = gradients[block][where]
         for step in range(1, ranks):
             total = gradients[(block + step) % ranks][where] + lossy(total)
         result[where] = lossy(total)
     result *= np.float32(1 / ranks)
     return result
-
-
-def _edges(count: int, ranks: int) -> list[int]:
-    """Return where the blocks of the collectives begin and end."""
-    from ....collectives import Parts
-
-    parts = Parts(count, ranks)
-    return [*(parts.block(block).start for block in range(ranks)), count]
