@@ -54,12 +54,7 @@ class ErrorFeedback:
         self._residuals: dict[Hashable, Floats] = {}
 
     def __call__(
-        self,
-        gradient: Floats,
-        name: Hashable = "",
-        *,
-        scale: Scale = "auto",
-        out: Floats | None = None,
+        self, gradient: Floats, name: Hashable = "", *, scale: Scale = "auto", out: Floats | None = None
     ) -> Floats:
         """Return the part of gradient plus residual that the codec keeps. The rest is the new residual.
 

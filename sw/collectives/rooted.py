@@ -44,12 +44,7 @@ ireduce_comp = nonblocking(reduce_comp)
 
 @blocking
 def bcast_comp(
-    comm: Any,
-    buffer: Any,
-    root: int = 0,
-    *,
-    timeout: float | None = None,
-    **settings: Unpack[Keywords],
+    comm: Any, buffer: Any, root: int = 0, *, timeout: float | None = None, **settings: Unpack[Keywords]
 ) -> Plan:
     """Send the values in the buffer of ``root`` to all others. Results are bit-identical at all ranks.
 

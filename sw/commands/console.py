@@ -225,10 +225,7 @@ class Output:
         self._json, self._csv = texts
 
     def write(
-        self,
-        facts: Any,
-        rows: Sequence[Mapping[str, Any]] = (),
-        draw: Callable[[Path], None] | None = None,
+        self, facts: Any, rows: Sequence[Mapping[str, Any]] = (), draw: Callable[[Path], None] | None = None
     ) -> None:
         """Write what was asked for: JSON of ``facts`` (or a text that is JSON already), CSV, a chart.
 

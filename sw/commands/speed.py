@@ -36,10 +36,7 @@ def synthetic(count: int, seed: int) -> Floats:
 
 
 def best_seconds(
-    calls: Calls,
-    repeats: int,
-    patience: float = math.inf,
-    clock: Callable[[], float] = time.perf_counter,
+    calls: Calls, repeats: int, patience: float = math.inf, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
     """Return the least time of each call, over rounds of all of them after a first one that warms up.
 

@@ -227,11 +227,7 @@ def test_decompress_into(path: str, mixed, pair) -> None:
         ((stream, x, bytearray(9)), ValueError, "^out is too small for the stream: 9 bytes$"),
         ((stream, x, memoryview(x).cast("B")), ValueError, "^out must not overlap the stream or the addend$"),
         ((memoryview(room)[: len(stream)], x, room), ValueError, "^out must not overlap the stream or the "),
-        (
-            (stream, np.ones(600), room),
-            TypeError,
-            f"^addend must be {KINDS}, not float64$",
-        ),
+        ((stream, np.ones(600), room), TypeError, f"^addend must be {KINDS}, not float64$"),
         ((stream[:-1], x, room), ValueError, f"^malformed stream at byte {len(stream) - 1}: it ends inside"),
         ((stream + b"1", x, room), ValueError, f"^malformed stream at byte {len(stream)}: bytes are left"),
     ):

@@ -344,10 +344,7 @@ def test_terms_that_are_not_those_of_the_digest_name_their_rank(threads: Group, 
 
 @pytest.mark.parametrize(
     ("said", "printed"),
-    [
-        ("\x1b[2Jgone\nrank 0 is lost", r"\x1b[2Jgone\nrank 0 is lost"),
-        ("a" * 100_000, "a" * 1000),
-    ],
+    [("\x1b[2Jgone\nrank 0 is lost", r"\x1b[2Jgone\nrank 0 is lost"), ("a" * 100_000, "a" * 1000)],
     ids=["escaped", "cut"],
 )
 def test_what_another_rank_says(threads: Group, said: str, printed: str) -> None:

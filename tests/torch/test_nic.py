@@ -50,8 +50,7 @@ def restored(cluster: Cluster) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "codec"),
-    [("golden", "planes"), pytest.param("rtl", "paper", marks=pytest.mark.slow)],
+    ("kind", "codec"), [("golden", "planes"), pytest.param("rtl", "paper", marks=pytest.mark.slow)]
 )
 def test_the_nics_compress(stack: ExitStack, tmp_path: Path, kind: str, codec: str) -> None:
     options: dict[str, Any] = {"codecs": codec}

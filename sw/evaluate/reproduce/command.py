@@ -58,8 +58,7 @@ WithTorch = Annotated[
     bool, typer.Option("--torch/--no-torch", help="Compute the ImageNet networks if torch is installed.")
 ]
 WithNetwork = Annotated[
-    bool,
-    typer.Option("--network/--no-network", help="Measure between hosts if run as root."),
+    bool, typer.Option("--network/--no-network", help="Measure between hosts if run as root.")
 ]
 
 

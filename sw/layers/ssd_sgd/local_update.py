@@ -247,11 +247,7 @@ class GLU(LocalUpdate):
         self.updates += 1
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "updates": self.updates,
-            "previous": copy_of(self._previous),
-            "sync": copy_of(self._sync),
-        }
+        return {"updates": self.updates, "previous": copy_of(self._previous), "sync": copy_of(self._sync)}
 
     def load_state_dict(self, state: Mapping[str, Any], shapes: Shapes, delay: int) -> None:
         fields = Fields(state, ("updates", "previous", "sync"))

@@ -175,14 +175,7 @@ def test_loss_ends_the_phase(group: Group) -> None:
 
     def run(t: Transport, turned: int) -> list[tuple[str, int]]:
         exchange = GradiVeQ(
-            t,
-            ZEROS,
-            threshold=1e-6,
-            warm_up=0,
-            sampling=6,
-            compressed=40,
-            sampling_bits=None,
-            loss_limit=0.2,
+            t, ZEROS, threshold=1e-6, warm_up=0, sampling=6, compressed=40, sampling_bits=None, loss_limit=0.2
         )
         random = np.random.default_rng(t.rank)
         for step in range(30):
@@ -302,8 +295,7 @@ def test_trains_with_an_eighth_of_the_bytes(threads: Group) -> None:
     codec, rest_codec = Codec(2**-12, threads=1), Codec(2**-8, threads=1)
     raw = threads(2, lambda t: run(t, warm_up=steps))
     small = threads(
-        2,
-        lambda t: run(t, warm_up=8, sampling=30, compressed=115, codec=codec, rest_codec=rest_codec),
+        2, lambda t: run(t, warm_up=8, sampling=30, compressed=115, codec=codec, rest_codec=rest_codec)
     )
     assert raw[0][0] == raw[1][0] > 0.95
     assert small[0][0] == small[1][0] > raw[0][0] - 0.01

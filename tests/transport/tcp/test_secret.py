@@ -153,11 +153,7 @@ def test_what_was_heard_cannot_be_used_again(port: int) -> None:
 @pytest.mark.parametrize(
     ("replies", "error", "text"),
     [
-        (
-            [{"challenge": nonce()}, {"proof": nonce()}],
-            TransportError,
-            "^the secret differs: what listens",
-        ),
+        ([{"challenge": nonce()}, {"proof": nonce()}], TransportError, "^the secret differs: what listens"),
         ([{"welcome": [], "session": nonce()}], PeerLost, "is not rank 0: .*'challenge' is missing"),
         ([{"challenge": nonce()}, {"refused": "no " * 900}], TransportError, "^no no no"),
         ([{"challenge": nonce()}], PeerLost, "what listens at the rendezvous is not rank 0: EOFError"),

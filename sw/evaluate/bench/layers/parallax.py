@@ -8,15 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ....commands import report
-from ....commands.console import (
-    CsvFile,
-    JsonFile,
-    PlotFile,
-    Table,
-    new_figure,
-    new_progress,
-    write_plot,
-)
+from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
 from ....layers.parallax import CostModel, fit
 from ....netns import Network, rate_text, require
 from ..common.job import lines_of

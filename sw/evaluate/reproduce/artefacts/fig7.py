@@ -32,10 +32,7 @@ def truncation(x: Floats, bits: int, repeats: int) -> Cost:
     back = np.zeros_like(x)
     kept, restored = (values.view(unit)[4 // keep - 1 :: 4 // keep] for values in (x, back))
     packed = kept.copy()
-    calls = {
-        "compress": lambda: np.copyto(packed, kept),
-        "decompress": lambda: np.copyto(restored, packed),
-    }
+    calls = {"compress": lambda: np.copyto(packed, kept), "decompress": lambda: np.copyto(restored, packed)}
     seconds = best_seconds(dict(calls), repeats, 2.0)
     return Cost({name: x.nbytes / took for name, took in seconds.items()} | {"ratio": 32 / (32 - bits)})
 

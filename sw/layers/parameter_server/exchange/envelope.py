@@ -75,12 +75,7 @@ class Envelope:
             raise ValueError(f"{kind.name} carries no values")
         entries = np.frombuffer(bytes(message[_HEAD.size : end]), _ENTRY)
         return cls(
-            kind,
-            entries["number"].tolist(),
-            entries["step"].tolist(),
-            ticket,
-            bytes(message[end:]),
-            data,
+            kind, entries["number"].tolist(), entries["step"].tolist(), ticket, bytes(message[end:]), data
         )
 
 

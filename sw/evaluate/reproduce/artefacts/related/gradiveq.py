@@ -84,12 +84,7 @@ def draw(figure: Any, artefact: Artefact) -> None:
     left.set(ylabel="test accuracy, %", title="digits")
     left.tick_params(axis="x", labelrotation=20)
     if faster:
-        bars(
-            right,
-            [name.replace(", ", "\n") for name in faster],
-            {"here": list(faster.values())},
-            "{:.1f}",
-        )
+        bars(right, [name.replace(", ", "\n") for name in faster], {"here": list(faster.values())}, "{:.1f}")
     right.axhline(1, color="0.4", ls=":")
     right.set(ylabel="aggregation, times as fast as raw", title="100 Mbit/s")
     right.tick_params(axis="x", labelrotation=60, labelsize=7)
