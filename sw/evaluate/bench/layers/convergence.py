@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .... import BOUNDED, MAX_K, PLANES, Codec, scale_exponent
+from .... import BOUNDED as PAPER
+from .... import MAX_K, PLANES, Codec, scale_exponent
 from ....collectives import MEAN, allreduce_comp
 from ....commands import report
 from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
@@ -33,8 +34,8 @@ from ..common.data import one_thread
 from ..common.threads import on_ranks
 
 MODELS: dict[str, Callable[[], Model]] = {"mlp": MLP, "cnn": CNN, "transformer": Transformer}
-RAW, EQUAL_BOUND, EQUAL_BYTES = "raw", "planes, equal bound", "planes, equal bytes"
-CODECS = {BOUNDED.name: BOUNDED, EQUAL_BOUND: PLANES, EQUAL_BYTES: PLANES}
+RAW, BOUNDED, EQUAL_BOUND, EQUAL_BYTES = "raw", "bounded", "planes, equal bound", "planes, equal bytes"
+CODECS = {BOUNDED: PAPER, EQUAL_BOUND: PLANES, EQUAL_BYTES: PLANES}
 RATE, MOMENTUM, BATCH = 0.05, 0.9, 16
 POINTS = 30
 """Test losses in a curve."""
