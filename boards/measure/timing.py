@@ -283,7 +283,7 @@ def timing(
         whole(
             1,
             100,
-            "Placements for each seed, of which the best is routed. Default: 2 of a large netlist.",
+            "Placements for each seed, of which the best is routed. Default: 3 of a large netlist.",
             "--placements",
             show_default=False,
         ),
