@@ -55,7 +55,7 @@ class Referee:
         self.counted: Counter[str] = Counter()
 
     def expect(self, way: Way, data: bytes, bad: bool = False) -> Result:
-        """The model's answer to the port's next frame in this direction."""
+        """Return the model's answer to the port's next frame in this direction."""
         result = transmit(data, CONFIG, self.flows, bad) if way == "tx" else receive(data, CONFIG, bad)
         name = f"{way.upper()}_{result.verdict.name}"
         self.counted[name] += 1
@@ -65,7 +65,7 @@ class Referee:
 
 
 def check(result: Result, data: bytes, bad: bool | None = None) -> None:
-    """``data`` is what the model says; ``bad`` too, where the target can mark it."""
+    """Check that ``data`` is what the model says, and ``bad`` too where the target can mark it."""
     what = f"{result.verdict.name}, {len(result.frame)} bytes"
     assert len(data) == len(result.frame), f"{len(data)} bytes, not {what}"
     sure = result.unspecified_from
@@ -98,7 +98,7 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
 
 
 def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
-    """A frame and its wire form; where there are bf16 lanes, those of odd ports have them."""
+    """Return a frame and its wire form; if the engine has bf16 lanes, those of odd ports have them."""
     if CODEC.half and port % 2:
         frame = tcp(bf16_payload("gradients", 2 * lanes), source_port=port, tos=DEFAULT_BF16_TOS)
     else:
@@ -109,12 +109,12 @@ def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
 
 
 def plain(length: int = 1400) -> bytes:
-    """A frame that passes both engines as it is."""
+    """Return a frame that passes both engines unchanged."""
     return tcp(random.randbytes(length), tos=0)
 
 
 def whole_or_cut(came: list[bytes], sent: list[bytes]) -> int:
-    """The number of frames in ``came`` that were cut; the others are whole, and all are in order."""
+    """Return how many frames of ``came`` were cut; check that the others are whole, and all in order."""
     at = cut = 0
     for frame in came:
         while at < len(sent) and frame not in (sent[at], sent[at][: len(frame) - 1] + frame[-1:]):
@@ -178,7 +178,7 @@ class Streams:
         await self.ends[prefix].send(AxiStreamFrame(frame.data, tuser=user))
 
     async def receive(self, prefix: str) -> tuple[bytes, list[int]]:
-        """The next frame and its ``tuser``, one per byte."""
+        """Return the next frame and its ``tuser``, one per byte."""
         sink, waited = self.ends[prefix], 0
         while sink.empty():
             await RisingEdge(self.clock)
@@ -250,28 +250,28 @@ class Registers:
             part.log.setLevel("WARNING")
 
     async def read(self, name: str, base: int = 0) -> int:
-        """A register's value, or a counter's 64 bits."""
+        """Return a register's value, or a counter's 64 bits."""
         register = REGISTERS[name]
         answer = await self.master.read(base + register.offset, register.width // 8)
         assert answer.resp == 0, f"{name}: {answer.resp!r}"
         return int.from_bytes(answer.data, "little")
 
     async def write(self, name: str, value: int, base: int = 0) -> None:
-        """Writes a register."""
+        """Write a register."""
         answer = await self.master.write(base + REGISTERS[name].offset, value.to_bytes(4, "little"))
         assert answer.resp == 0, f"{name}: {answer.resp!r}"
 
     async def response(self, address: int) -> int:
-        """The response to a read, as a number."""
+        """Return the response to a read, as a number."""
         return int((await self.master.read(address, 4)).resp)
 
     async def check(self, counted: Counter[str], base: int = 0) -> None:
-        """The counters named in ``counted`` have exactly these values."""
+        """Check that the counters named in ``counted`` have exactly these values."""
         for name, value in counted.items():
             found = await self.read(name, base)
             assert found == value, f"{name} is {found}, not {value}"
 
 
 def limited(test: Callable[..., Any]) -> Callable[..., Any]:
-    """A cocotb test with a limit on simulated time."""
+    """Make ``test`` a cocotb test with a limit on simulated time."""
     return cocotb.test(timeout_time=300, timeout_unit="us")(test)

@@ -114,7 +114,7 @@ def test_nothing_is_built_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sources(folder: Path) -> list[str]:
-    """What the core's rtl fileset holds."""
+    """Return the files of the core's rtl fileset."""
     core = next(folder.glob("*.core")).read_text()
     return re.findall(r"      - (\w+\.v)", core.partition("  standalone:")[0].partition("  clocking:")[0])
 
@@ -253,7 +253,10 @@ namespace eval ipx {}
 
 @pytest.fixture
 def run_tcl() -> Callable[[Path], list[str]]:
-    """Runs a script in a Tcl interpreter in which Vivado's commands only take note of their call."""
+    """Return a function that runs a script in a Tcl interpreter.
+
+    There, Vivado's commands only record their calls, which the function returns.
+    """
     tkinter = pytest.importorskip("tkinter")
 
     def run(script: Path) -> list[str]:

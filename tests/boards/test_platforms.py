@@ -185,7 +185,7 @@ def _raw(node: Any) -> Any:
 
 
 def _parts(node: Any, port: Any) -> list[Any]:
-    """The ports of a requested resource."""
+    """Return the ports of a requested resource."""
     if isinstance(node.ios[0], Subsignal):
         return [found for part in node.ios for found in _parts(part, getattr(port, part.name))]
     return [port]

@@ -24,7 +24,10 @@ MODULES = ("inceptionn_compressor", "inceptionn_decompressor")
 
 @pytest.fixture(params=CODECS)
 def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
-    """A codec and its folder for any FPGA; the Verilog, which takes long and says nothing here, is empty."""
+    """Return a codec and its folder for any FPGA.
+
+    The Verilog takes long to emit and does not matter here, so it is left empty.
+    """
     monkeypatch.setattr(package_files, "convert", lambda part, module, sources: f"// {module}\n")
     board = load_board("generic")
     return request.param, package_files.package(board, board.resolve(Options(codec=request.param)))

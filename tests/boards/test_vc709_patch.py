@@ -48,7 +48,7 @@ def miniature() -> str:
 
 @pytest.fixture(scope="module", params=[{}, {"ports": 1, "clock_ratio": "5/2"}], ids=["4 ports", "ratio"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script and the port list beside it, as in a generated folder."""
+    """Return a folder with the script and the port list beside it, as in a generated folder."""
     from fractions import Fraction
 
     choice = dict(request.param)

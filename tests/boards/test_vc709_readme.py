@@ -16,7 +16,7 @@ ROWS = {"paper": "NIC: both engines and registers", "planes": "NIC, planes codec
 
 
 def readme(monkeypatch: pytest.MonkeyPatch, options: Options) -> str:
-    """The page alone: the Verilog, which takes long, is empty."""
+    """Return the page's section on area and clock; the Verilog, which takes long, is left empty."""
     monkeypatch.setattr(package_files, "convert", lambda part, module, sources: f"// {module}\n")
     monkeypatch.setattr(package_files, "emit", lambda part, module, sources: f"// {module}\n")
     board = load_board("vc709")

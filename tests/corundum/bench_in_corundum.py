@@ -35,7 +35,7 @@ async def soon(awaitable, what):
 
 
 def compare(expected, data, what):
-    """``data`` is the frame, padded as by a MAC; bytes from ``sure`` on are not specified."""
+    """Check that ``data`` is the frame, padded as by a MAC; bytes from ``sure`` on are not specified."""
     frame, sure = bytes.fromhex(expected["frame"]), expected["sure"]
     data = bytes(data)
     assert len(data) in (len(frame), max(len(frame), SMALLEST)), (
@@ -45,7 +45,10 @@ def compare(expected, data, what):
 
 
 async def started(dut):
-    """The test bench with its driver loaded and the interface open, with one queue each way to save time."""
+    """Start the bench with its driver loaded and the interface open.
+
+    There is one queue each way, to save time.
+    """
     mqnic.MQNIC_MAX_TXQ = mqnic.MQNIC_MAX_RXQ = 1
     mqnic.MQNIC_MAX_CQ = 2
     tb = TB(dut, msix_count=2 ** len(dut.core_pcie_inst.irq_index))

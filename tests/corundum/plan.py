@@ -38,7 +38,10 @@ def _step(sent: bytes, result: Result) -> dict[str, Any]:
 
 
 def make(seed: int = 1) -> dict[str, Any]:
-    """The bench's plan, JSON values: ``tx`` and ``rx`` steps, ``registers``, ``counters``, ``line_rate``."""
+    """Make the bench's plan, of JSON values.
+
+    Its keys are ``tx`` and ``rx``, which are lists of steps, ``registers``, ``counters`` and ``line_rate``.
+    """
     config, flows, counted = EngineConfig(), FlowTable(), Counter[str]()
     tx, rx = [], []
     for frame in _frames(random.Random(seed)):

@@ -74,7 +74,10 @@ def checkout(source: str, build: Path) -> Path:
 
 
 def environment(build: Path) -> Path:
-    """The interpreter of the bench's own environment, made if ``requirements.txt`` is another one."""
+    """Return the interpreter of the bench's own environment.
+
+    The environment is made anew if ``requirements.txt`` has changed.
+    """
     wanted = HERE / "requirements.txt"
     digest = hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]
     folder = build / f"venv-{digest}"
@@ -149,7 +152,7 @@ def configuration(
 
 
 def judge(rows: list[dict[str, Any]]) -> None:
-    """The block may lose no frame at line rate that the template would not lose.
+    """Fail a block that loses frames at line rate that the template would not lose.
 
     A template that brings nothing of a size is no baseline, and fails.
     """

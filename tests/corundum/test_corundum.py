@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def corundum() -> Iterator[ModuleType]:
-    """The program of `make corundum`."""
+    """Yield the program of `make corundum`."""
     sys.path.insert(0, str(HERE))
     try:
         import run

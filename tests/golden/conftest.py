@@ -10,7 +10,7 @@ class Referee:
     """The checks of the hosts' network stacks and of the routers between them on a frame."""
 
     def ip(self, frame: bytes) -> IP:
-        """The IPv4 layer as scapy dissects it."""
+        """Return the IPv4 layer as scapy dissects it."""
         return Ether(frame)[IP]
 
     def router_accepts(self, frame: bytes) -> bool:
@@ -27,7 +27,7 @@ class Referee:
         return in4_chksum(packet.proto, packet, segment) == 0
 
     def segment(self, frame: bytes) -> TCP | UDP:
-        """The TCP or UDP layer."""
+        """Return the TCP or UDP layer."""
         packet = self.ip(frame)
         return packet[TCP] if packet.proto == 6 else packet[UDP]
 

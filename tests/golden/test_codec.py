@@ -46,7 +46,7 @@ def restated(bits: int, p: Parameters) -> tuple[Tag, int]:
 
 
 def restated_value(tag: Tag, vector: int, b: int) -> int | None:
-    """The 32 bits, or None for an impossible vector (smaller than every normal number)."""
+    """Return the 32 bits, or None for an impossible vector (smaller than every normal number)."""
     if tag is Tag.RAW:
         return vector
     width, unit = (15, -15) if tag is Tag.BITS16 else (7, b - 127 - 7)

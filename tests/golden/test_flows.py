@@ -8,7 +8,7 @@ from inceptionn.sim.golden import Flow, FlowTable
 
 
 def hashed(flow: Flow) -> int:
-    """The hash of wire-format.md section 7 on strings of bits."""
+    """Compute the hash of wire-format.md section 7 on strings of bits."""
 
     def half(word: int, rotation: int) -> str:
         bits = f"{word:016b}"

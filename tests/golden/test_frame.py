@@ -23,7 +23,7 @@ RECEIVE = {name: cases.receive_sequences(name) for name in (*CODECS, "bf16")}
 
 
 def every(sequences: dict[str, list[cases.Sequence]]) -> pytest.MarkDecorator:
-    """A test for each sequence of each codec."""
+    """Make a test for each sequence of each codec."""
     found = [
         pytest.param(each, id=f"{codec}-{each.name}") for codec, list_ in sequences.items() for each in list_
     ]
@@ -47,7 +47,7 @@ RECEIVE_VERDICTS = {V.RESTORED, V.NO_SHIM, V.BAD_SHIM, V.MALFORMED}
 
 
 def payload_of(frame: bytes, kind: str = "<f4") -> np.ndarray:
-    """The payload of a frame without padding, as the receiving host reads it."""
+    """Return the payload of a frame without padding, as the receiving host reads it."""
     l3 = 18 if frame[12:14] == b"\x81\0" else 14
     start = l3 + 20 + (4 * (frame[l3 + 32] >> 4) if frame[l3 + 9] == 6 else 8)
     return np.frombuffer(frame[start:], kind)

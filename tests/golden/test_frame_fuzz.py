@@ -17,7 +17,7 @@ from inceptionn.wire import Verdict as V
 
 
 def random_frame(source: random.Random) -> tuple[bytes, int, int]:
-    """A good frame that is eligible but for its phase, the offset of its payload, and its lanes."""
+    """Return a good frame that is eligible but for its phase, its payload's offset, and its lanes."""
     lanes = source.choice((16, 17, 24, 32, 63, source.randint(16, 362)))
     data = payload(source.choice(list(KINDS)), lanes, source.getrandbits(16))
     shape = {

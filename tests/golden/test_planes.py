@@ -30,7 +30,7 @@ def every_exponent() -> np.ndarray:
 
 
 def defined(f: int, e0: int) -> tuple[int, bool, int]:
-    """The definition, in integers: z, whether the lane is raw, and the lossy word.
+    """Return z, whether the lane is raw, and the lossy word, by the definition in integers.
 
     The word is made as hardware makes it: half a step is added, and what is below a step is cleared.
     """

@@ -18,7 +18,7 @@ def load(name: str):
 
 
 def frames_of(name: str) -> list[bytes]:
-    """The packets of a classic pcap, by the published layout."""
+    """Return the packets of a classic pcap, by the published layout."""
     data = (VECTORS / name).read_bytes()
     magic, major, minor, _, _, _, link = struct.unpack_from("<IHHiIII", data)
     assert (magic, major, minor, link) == (0xA1B2C3D4, 2, 4, 1)
@@ -98,7 +98,7 @@ def test_blocks_follow_from_the_lanes() -> None:
 
 
 def planes_by_hand(z: str, word: str) -> tuple[int | None, bytes]:
-    """A lane of the vectors: its integer, None if it is raw, and its word in memory."""
+    """Return a lane of the vectors: its integer, None if it is raw, and its word in memory."""
     return None if z == "-" else int(z, 16), bytes.fromhex(word)[::-1]
 
 

@@ -76,7 +76,7 @@ class TB(TestBench):
         assert response.resp == 0, name
 
     async def configure(self, config: EngineConfig, tx: bool = True, rx: bool = True) -> None:
-        """Writes every setting; with empty engines, so that the model knows which frames it concerns."""
+        """Write every setting, with empty engines, so that the model knows which frames it concerns."""
         numbers = config.parameters
         await self.write("CONTROL", TX_ENABLE=tx and config.enable, RX_ENABLE=rx and config.enable)
         await self.write("TOS", VALUE=config.tos, MASK=config.tos_mask)
@@ -85,7 +85,7 @@ class TB(TestBench):
         self.config, self.enabled = config, {"tx": tx, "rx": rx}
 
     def expect(self, direction: Direction, stimulus: Stimulus) -> Result:
-        """The model's answer, added to the expected counters."""
+        """Return the model's answer, and add it to the expected counters."""
         config = replace(self.config, enable=self.config.enable and self.enabled[direction])
         if direction == "tx":
             result = transmit(stimulus.frame, config, self.flows, stimulus.bad)
@@ -120,7 +120,7 @@ class TB(TestBench):
         return bytes(frame.tdata), bool(user)
 
     async def run(self, direction: Direction, stimuli: Iterable[Stimulus]) -> list[bytes]:
-        """Sends frames back to back, checks what leaves against the model, and returns it."""
+        """Send frames back to back, check what leaves against the model, and return it."""
         stimuli = list(stimuli)
         for stimulus in stimuli:
             size = len(stimulus.frame)
@@ -183,7 +183,7 @@ def mixture(count: int, source: random.Random) -> list[Stimulus]:
 
 
 def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
-    """A frame as a poor wire delivers it: one in ten cut short or changed, some marked bad."""
+    """Return a frame as a poor wire delivers it: one in ten cut short or changed, some marked bad."""
     if source.random() < 0.1:
         at = source.randrange(1, len(frame))
         changed = bytes([frame[at] ^ 1 << source.randrange(8)])
@@ -194,7 +194,10 @@ def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
 
 @TB.test(timeout_time=100, timeout_unit="us")
 async def first_frame_after_reset(tb):
-    """The NIC is enabled out of reset: the very first frame, offered at once, is compressed and restored."""
+    """Check that the NIC is enabled out of reset.
+
+    The very first frame, offered at once, is compressed and restored.
+    """
     (wire_form,) = await tb.run("tx", [Stimulus(tcp(payload("gradients", 365)))])
     assert tb.expected["TX_COMPRESSED"] == 1
     await tb.reset()
@@ -237,7 +240,7 @@ async def every_verdict(tb, source, sink):
 
 @TB.test(timeout_time=1000, timeout_unit="us")
 async def mixed_traffic_in_loopback(tb):
-    """What leaves for the wire comes back in while more is sent; settings change between the rounds."""
+    """Check frames that come back from the wire while more are sent; settings change between the rounds."""
     source = random.Random(1)
     wire_forms: list[Stimulus] = []
     for k, mode, pause in ((10, "bounded", None), (6, "literal", (0.3, 5)), (14, "bounded", (0.3, 20))):

@@ -119,7 +119,7 @@ def anonymous(text: str) -> str:
 
 
 def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
-    """The flattened netlist of an RTLIL text: the only module of Yosys's JSON that is left."""
+    """Return the flattened netlist of an RTLIL text: the only module of Yosys's JSON that is left."""
     from inceptionn.hdl.yosys import yosys_path
 
     # Relative names in the current folder: Yosys as WebAssembly has a /tmp of its own.
@@ -137,7 +137,7 @@ def yosys_netlist(text: str, work: Path) -> dict[str, Any]:
 
 
 def operands(cell: dict[str, Any]) -> tuple[dict[str, str], dict[str, list[Any]]]:
-    """A cell's parameters and connections, without leading zeros of unsigned numbers.
+    """Return a cell's parameters and connections, without leading zeros of unsigned numbers.
 
     Amaranth leaves these out where an operand is a whole signal, but not where it is a field of one.
     """
@@ -210,7 +210,7 @@ def labels(netlist: dict[str, Any]) -> Counter[int]:
 
 
 def compare(before: Path | None, after: Path | None, work: Path) -> str:
-    """The verdict on two RTLIL files, named for their circuits."""
+    """Return the verdict on two RTLIL files, named for their circuits."""
     if before is None:
         return "new"
     if after is None:

@@ -11,7 +11,7 @@ from inceptionn.sim.verilated import VerilatedNic
 
 
 def sums(count: int, seed: int) -> np.ndarray:
-    """Sums of four ranks' values of every size, a few raw lanes, infinities and NaNs among them."""
+    """Return sums of four ranks' values of every size, with a few raw lanes, infinities and NaNs."""
     source = np.random.default_rng(seed)
     shape = (4, count)
     sizes = np.repeat(source.integers(-12, 0, count // 8 + 1), 8)[:count]

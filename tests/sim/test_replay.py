@@ -322,7 +322,7 @@ def test_captures_are_read_as_scapy_reads_them() -> None:
 
 
 def pcapng(order: str, *blocks: tuple[int, bytes]) -> bytes:
-    """A section with an Ethernet interface, in either order of bytes, then these blocks."""
+    """Return a section with an Ethernet interface, in either order of bytes, then these blocks."""
     head = (0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
     interface = (1, struct.pack(f"{order}HHI", 1, 0, 0))
     data = b""

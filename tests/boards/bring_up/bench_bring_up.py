@@ -81,7 +81,7 @@ class TB(TestBench):
                 await Timer(BIT_NS, "ns")
 
     async def hear(self, wanted: str | re.Pattern[str], characters: int = 1200) -> str:
-        """Waits until this was said, and forgets everything up to its end."""
+        """Wait for ``wanted``, return it, and forget everything heard up to its end."""
         pattern = re.compile(re.escape(wanted)) if isinstance(wanted, str) else wanted
         for _ in range(characters):
             if found := pattern.search(self.heard):
@@ -95,7 +95,7 @@ class TB(TestBench):
         await self.hear(answer)
 
     async def report(self) -> tuple[dict[str, int], str]:
-        """The numbers and the verdict of a report asked for now."""
+        """Ask for a report; return its numbers and its verdict."""
         self.heard = ""
         await self.type("report")
         return self.numbers(await self.hear(REPORT))
@@ -109,7 +109,7 @@ class TB(TestBench):
         return int(self.dut.leds.value) >> number & 1
 
     async def watch(self, cycles: int) -> None:
-        """Collects what goes over the three streams."""
+        """Collect what goes over the three streams."""
         names = ("sent", "wire", "restored")
         probes = [
             tuple(getattr(self.dut, f"probe_{name}_{part}") for part in ("fire", "tdata", "tkeep", "tlast"))
@@ -124,7 +124,7 @@ class TB(TestBench):
                     self.streams[name].take(cycle, int(data.value), int(keep.value), int(last.value))
 
     def judge(self, k: int) -> tuple[np.ndarray, int]:
-        """Holds the packets watched from a start on to the golden model; classes seen, packets restored."""
+        """Hold the packets watched since a start to the golden model; return classes and packets restored."""
         numbers = parameters(k, DEFAULT_MODE)
         sent, wire, restored = (self.streams[name].whole for name in ("sent", "wire", "restored"))
         classes = np.zeros(4, np.int64)
@@ -142,7 +142,7 @@ class TB(TestBench):
 
 @TB.test()
 async def dialogue(tb) -> None:
-    """Starts by itself and passes; what it reports is what went over its streams."""
+    """Check that the design starts by itself and passes, and reports what went over its streams."""
     await tb.watch(2500)
     classes, packets = tb.judge(DEFAULT_K)
     assert packets >= 5

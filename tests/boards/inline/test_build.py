@@ -230,7 +230,10 @@ def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -
 
 
 def build_pass_through(out: Path, seed: int, seeds: int) -> dict[str, Any]:
-    """The folder of the design without engines, and its manifest: about a minute of a processor a seed."""
+    """Build the folder of the design without engines; return its manifest.
+
+    Each seed takes about a minute of one processor.
+    """
     facts = out.with_suffix(".json")
     command = ["inline", "build", "--codec", "none", "--seed", str(seed), "--seeds", str(seeds)]
     assert main([*command, "--out", str(out), "--json", str(facts)]) == 0

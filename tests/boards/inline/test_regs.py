@@ -18,7 +18,7 @@ from inceptionn.sim.inline.model import US, InlineModel
 
 @pytest.fixture
 def device() -> Iterator[tuple[InlineModel, str]]:
-    """A device without engines, and the terminal at its serial line."""
+    """Yield a device without engines, and the terminal at its serial line."""
     master, slave = os.openpty()
     tty.setraw(slave)
     stop = threading.Event()

@@ -52,7 +52,7 @@ class TB(TestBench):
         assert await self.registers.read("ID") == IDENTITY
 
     async def run(self, way: str, frames: list[Frame]) -> list[bytes]:
-        """Sends and checks data, the bad mark, and that each frame keeps its own user word."""
+        """Send frames; check data, the bad mark, and that each frame keeps its own user word."""
         for frame in frames:
             await self.streams.send(f"s_axis_sync_{way}", frame, bad_bit=True, first_only=True)
         answers = []
@@ -104,7 +104,7 @@ async def user_words_and_gaps(dut):
 
 @limited
 async def receive_without_ready(dut):
-    """A MAC does not wait: what a queue before a stalled block cannot hold is lost by whole frames."""
+    """Check that a full queue before a stalled block loses whole frames: a MAC does not wait."""
     tb = TB(dut)
     await tb.start()
     source = random.Random(5)
@@ -146,7 +146,10 @@ async def registers_end_where_they_end(dut):
 
 @limited
 async def other_taps_pass_through(dut):
-    """The direct tap is wires; nothing is sent to the DMA, the statistics, or the NIC's own registers."""
+    """Check that the direct tap is wires.
+
+    Nothing is sent to the DMA, the statistics, or the NIC's own registers.
+    """
     tb = TB(dut)
     await tb.start()
     pattern = random.getrandbits(WIDTH)

@@ -67,7 +67,7 @@ async def locks_by_itself(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def comes_back_when_user_clk_does(dut):
-    """A reset of the MMCM for each loss, at once."""
+    """Check that each loss of user_clk brings one reset of the MMCM, at once."""
     tb = TB(dut)
     await tb.locks(LOCK_US)
     before = tb.resets
@@ -79,7 +79,7 @@ async def comes_back_when_user_clk_does(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def tries_again(dut):
-    """A clock that first comes back wrong defeats the first reset, not the next one."""
+    """Check that a clock that first comes back wrong defeats the first reset, but not the next one."""
     tb = TB(dut)
     await tb.locks(LOCK_US)
     await tb.stops(100, 2 * PERIOD_PS)

@@ -78,7 +78,7 @@ def runs(width: int) -> list[int]:
 
 
 def untagged(width: int) -> list[bytes]:
-    """Runs of one length, then lengths at random, then the shortest after the longest."""
+    """Return runs of one length, then frames of random lengths, then the shortest after the longest."""
     source = random.Random(7)
     mix = [source.choice((60, 60, 64, 65, 100, 129, 594, 1514, 9014)) for _ in range(60)]
     behind = [9014] + [60] * 150
@@ -86,7 +86,7 @@ def untagged(width: int) -> list[bytes]:
 
 
 def of(way: str, dut) -> tuple[Stream, int]:
-    """A direction's stream, and its frames' ``tuser``."""
+    """Return a direction's stream, and its frames' ``tuser``."""
     receive = way == "receive"
     names = TARGET.receive if receive else TARGET.transmit
     clock, user = getattr(dut, TARGET.clock), TARGET.users[not receive]
@@ -107,7 +107,7 @@ async def sends(stream: Stream, feed: Feed, frames: list[bytes]) -> Run:
 
 @limited
 async def received_as_fast_as_the_stream_goes(dut):
-    """The shell never lowers ``tready``: what the target's own stream carries, it carries."""
+    """Check that the shell never lowers ``tready``: what the target's own stream carries, it carries."""
     if RATIO > 1:
         return
     await start(dut)
@@ -162,7 +162,7 @@ async def restored_behind_the_targets_queue(dut, senders):
 
 @limited
 async def transmitted(dut):
-    """The host waits no longer than the engine takes for a frame, or the line."""
+    """Check that the host waits no longer than the engine or the line takes for a frame."""
     if RATIO > 1:
         return
     await start(dut)

@@ -107,7 +107,7 @@ async def directions_lengths_and_gaps(dut):
 
 @limited
 async def malformed_frames_are_dropped(dut):
-    """A block that is cut short must not reach the host where nothing can mark it; its neighbours do."""
+    """Check that a block cut short does not reach the host, where nothing can mark it; its neighbours do."""
     tb = await TB.started(dut)
     _, wire = compressed(80)
     broken = wire[:62] + b"\xff\xff" + wire[64:]  # tag word: raw lanes that are not there

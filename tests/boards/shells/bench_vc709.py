@@ -122,7 +122,10 @@ async def registers_before_the_driver_loads(dut):
 
 @limited
 async def ports_and_resets_are_apart(dut):
-    """Registers per port; a port reset in the middle of a frame answers SLVERR, the others go on."""
+    """Check that each port has its own registers and reset.
+
+    A port that is reset in the middle of a frame answers SLVERR; the others go on.
+    """
     tb = await TB.started(dut)
     for n in range(PORTS):
         assert await tb.registers.read("ID", n * PAGE) == IDENTITY
@@ -230,7 +233,10 @@ async def engines_lose_their_clock(dut):
 
 @limited
 async def partial_beat(dut):
-    """A beat with holes before tlast makes its frame bad, which is counted; the next one is not affected."""
+    """Check that a beat with holes before tlast makes its frame bad.
+
+    The frame is counted as bad, and the next one is not affected.
+    """
     tb = await TB.started(dut)
     frame, wire = compressed(60)
     bus = tb.streams.ends["s_axis_c2s0"].bus

@@ -22,7 +22,7 @@ class Beat(NamedTuple):
 
 
 def beats(frame: bytes, width: int, user: int = 0) -> list[Beat]:
-    """A frame in beats of ``width`` bytes."""
+    """Cut a frame into beats of ``width`` bytes."""
     ends = range(width, len(frame) + width, width)
     return [Beat(frame[end - width : end], end >= len(frame), user) for end in ends]
 

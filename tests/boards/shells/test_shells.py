@@ -32,7 +32,7 @@ def engine(shape: EngineShape, engines: int = 1) -> str:
 
 
 def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, **parameters: Any) -> None:
-    """Runs a bench, the board's if none is named, on the very Verilog that is generated for it."""
+    """Run a bench, the board's if none is named, on the very Verilog that is generated for it."""
     chosen = load_board(board)
     options = chosen.resolve(options)
     target = chosen.target(chosen, options)

@@ -91,7 +91,7 @@ async def in_order(tb, write, read):
 
 @TB.test(timeout_time=100, timeout_unit="us")
 async def full_rate_and_depth(tb):
-    """It holds its depth and one more; it then moves an item per cycle of the slower clock."""
+    """Check that the queue holds its depth and one more, then moves an item per cycle of the slower clock."""
     writing = cocotb.start_soon(tb.produce(400, 1.0))
     await ClockCycles(tb.dut.write_clk, 4 * DEPTH + 20)
     assert DEPTH <= len(tb.inside) <= DEPTH + 1
@@ -105,7 +105,7 @@ async def full_rate_and_depth(tb):
 @TB.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(sides=["write", "read", "both"])
 async def any_reset_empties_both_sides(tb, sides):
-    """A reset of either side, even a short one at a bad moment, leaves an empty queue that works."""
+    """Check that a reset of either side, even a short one at a bad moment, leaves an empty, working queue."""
     dut = tb.dut
     for _ in range(12):
         writing = cocotb.start_soon(tb.produce(10_000, 0.7))
@@ -172,7 +172,7 @@ async def a_reset_between_two_edges(tb, side):
 
 @TB.test(timeout_time=400, timeout_unit="us")
 async def nothing_is_lost_after_a_short_reset(tb):
-    """What is accepted once a side has heard arrives, also while the other is still held."""
+    """Check that what is accepted once a side knows of a reset arrives, also while the other is held."""
     for side in ("write", "read") * 10:
         # Some items move, so that the pointers differ from zero, and some stay inside.
         both = [cocotb.start_soon(tb.produce(DEPTH, 1.0)), cocotb.start_soon(tb.consume(5, 1.0))]

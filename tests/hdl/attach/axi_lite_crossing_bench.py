@@ -70,7 +70,7 @@ class TB(TestBench):
         return int(getattr(self.dut, f"m_axil_{name}").value)
 
     def value(self, word: int) -> int:
-        """What the memory holds."""
+        """Return what the memory holds."""
         return int(self.ram.read_dword(4 * word))
 
     async def write(self, word: int, value: int) -> None:
@@ -85,14 +85,14 @@ class TB(TestBench):
         assert found == expected, f"word {word} reads {found:#x}, not {expected:#x}"
 
     async def some(self, count: int) -> None:
-        """Accesses of both kinds, one after the other; every value is written once."""
+        """Make accesses of both kinds, one after the other; write every value once."""
         for _ in range(count):
             self.number += 1
             await self.write(random.randrange(WORDS), self.number)
             await self.read(random.randrange(WORDS))
 
     def begin(self) -> tuple[int, int]:
-        """Starts a read and a write, and waits for neither; the write's word and value."""
+        """Start a read and a write without waiting for either; return the write's word and value."""
         self.number += 1
         word = random.randrange(WORDS)
         cocotb.start_soon(self.master.read(4 * random.randrange(WORDS), 4))
@@ -100,7 +100,7 @@ class TB(TestBench):
         return word, self.number
 
     async def reset(self, *sides: str) -> None:
-        """A reset of one or both sides, of one edge of each side's clock or more; or of the slave's pulse."""
+        """Reset one or both sides, for an edge of each side's clock or more, or for the slave's pulse."""
         slower = "master" if MASTER_PS > SLAVE_PS else "slave"
         clock = getattr(self.dut, f"{slower if slower in sides else sides[0]}_clk")
         await FallingEdge(clock)
@@ -117,7 +117,7 @@ class TB(TestBench):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.6])
 async def every_access_its_answer(dut, stall):
-    """Reads and writes at once, one after the other, answers at once and late."""
+    """Check reads and writes one after the other, with answers at once and late."""
     tb = TB(dut)
     await tb.start(stall)
     await tb.some(60)

@@ -41,7 +41,7 @@ class TB(TestBench):
         await ClockCycles(self.dut.master_clk, 8)
 
     async def write(self, address: int, value: int) -> int:
-        """The answer; one must come, and soon."""
+        """Write a value; return the answer, which must come, and soon."""
         access = self.master.write(address, value.to_bytes(4, "little"))
         return int((await with_timeout(access, PATIENCE_NS, "ns")).resp)
 
@@ -52,7 +52,7 @@ class TB(TestBench):
 
 @TB.test(timeout_time=2, timeout_unit="ms")
 async def every_address_to_its_slave(tb):
-    """The first and the last word of every page; after the last slave's nothing is read or written."""
+    """Check the first and last word of every page; after the last slave's, nothing is read or written."""
     addresses = [at for page in range(0, SIZE, PAGE) for at in (page, page + PAGE - 4)]
     for address in addresses:
         assert await tb.write(address, address + 1) == (OKAY if address < SLAVES * PAGE else SLVERR)
@@ -67,7 +67,7 @@ async def every_address_to_its_slave(tb):
 @TB.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(kind=["read", "write"], length=[1, 5])
 async def resets_at_every_cycle(tb, kind, length):
-    """An access begins in any cycle before, in and after a slave's reset: it is answered, done or refused."""
+    """Check that an access in any cycle before, in and after a slave's reset is answered, done or refused."""
     last, outcomes = SLAVES - 1, set()
     base = last * PAGE
     for offset in range(-12, length + 12):
@@ -87,7 +87,7 @@ async def resets_at_every_cycle(tb, kind, length):
 
 
 async def delayed(tb: TB, kind: str, address: int, value: int, cycles: int) -> int:
-    """The answer to an access that begins after ``cycles`` cycles; what is read is what was written."""
+    """Begin an access after ``cycles`` cycles and return its answer; it must read what was written."""
     await ClockCycles(tb.dut.master_clk, 1 + cycles)
     if kind == "write":
         return await tb.write(address, value + 1)

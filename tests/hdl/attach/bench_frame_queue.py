@@ -56,7 +56,7 @@ class TB(TestBench):
             await self.source.wait()
 
     async def check(self, frames: list[tuple[bytes, bool]], expected: list[int]) -> None:
-        """The frames of these numbers come out, and no other."""
+        """Check that the frames of these numbers come out, and no other."""
         for number in expected:
             waited = 0
             while self.sink.empty():
@@ -97,7 +97,10 @@ async def whole_frames(tb, source, sink):
 
 @TB.test(timeout_time=400, timeout_unit="us")
 async def too_long(tb):
-    """A frame that can never be whole inside is dropped; the longest that fits, and its neighbours, pass."""
+    """Check that a frame that can never be whole inside is dropped.
+
+    The longest that fits passes, and so do its neighbours.
+    """
     sizes = [LONGEST, LONGEST + 1, 5, 3 * LONGEST, LONGEST, BYTES]
     frames = [(random.randbytes(size), False) for size in sizes]
     sending = cocotb.start_soon(tb.send(frames))

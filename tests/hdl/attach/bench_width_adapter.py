@@ -24,7 +24,7 @@ class TB(TestBench):
         self.source, self.sink = self.stream_source(), self.stream_sink()
 
     async def run(self, frames: list[tuple[bytes, bool]], hole: int | None = None) -> int:
-        """Checks frames and marks; returns cycles from the first beat to the last frame's end.
+        """Check frames and marks; return cycles from the first beat to the last frame's end.
 
         ``hole``: the place of a byte that is missing in each frame.
         """
@@ -66,14 +66,14 @@ async def every_length(tb, source, sink):
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def full_pace(tb):
-    """A narrow beat per cycle, back to back."""
+    """Check that a narrow beat passes per cycle, back to back."""
     cycles = await tb.run([(random.randbytes(4 * WIDE), False) for _ in range(20)])
     assert cycles <= 20 * 4 * WIDE // NARROW + 8
 
 
 @TB.test(timeout_time=200, timeout_unit="us", skip=not WIDENS)
 async def a_hole_makes_the_frame_bad(tb):
-    """A narrow beat before tlast that lacks any one byte; the next frame is good again."""
+    """Check that a narrow beat before tlast that lacks any one byte spoils its frame, but not the next."""
     for hole in range(NARROW):
         await tb.run([(random.randbytes(2 * NARROW + 1), False)], hole=hole)
         await tb.run([(random.randbytes(3 * WIDE), False)])
@@ -81,7 +81,7 @@ async def a_hole_makes_the_frame_bad(tb):
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def reset_within_a_frame(tb):
-    """What follows a reset starts in byte 0, is good, and waits for nothing that came before."""
+    """Check that what follows a reset starts in byte 0, is good, and waits for nothing that came before."""
     for beats in range(1, 2 * WIDE // NARROW + 1):
         for size in (4 * WIDE, WIDE + 1):
             keep = [int(not WIDENS), *[1] * (size - 1)]

@@ -145,7 +145,7 @@ async def blocks_back_to_back(tb, gaps):
 
 @TB.test()
 async def one_burst_each(tb):
-    """The shortest blocks in the shortest distance, with data of every size."""
+    """Check the shortest blocks at the shortest distance, with data of every size."""
     for _ in range(400):
         await tb.send(groups_of(some_lanes(random.randint(1, WIDTH), DEFAULT, random), DEFAULT))
     await tb.finish()

@@ -43,7 +43,7 @@ class TB(BlockReader):
         self.credit = {"tags": SLACK, "data": SLACK, "shapes": blocks}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
-        """A block of random content."""
+        """Add a block of random content."""
         plane, data = random.randbytes(groups * TAG_WORD_BYTES), random.randbytes(data_bytes)
         shape = self.expect_block(plane, data, place)
         self.ready_to_write.append((beats_of(plane, place * TAG_WORD_BYTES), beats_of(data), shape))
@@ -98,7 +98,10 @@ def random_block() -> tuple[int, int, int]:
 
 @TB.test()
 async def every_place(tb):
-    """Data begins at each word of a beat, after tag planes of every length to two beats and a word."""
+    """Check data that begin at each word of a beat.
+
+    The tag planes before them have every length to two beats and a word.
+    """
     for words in range(1, 2 * WORDS + 2):
         for place in range(min(WORDS, words)):
             data = random.choice([0, 1, 31, 32, 33, 64, 65, random.randint(0, 100)])
@@ -120,7 +123,7 @@ async def random_blocks(tb, write, step, drop):
 @TB.test()
 @cocotb.parametrize(shape=[(MOST, 32 * MOST), (MOST, 0), (1, 0), (1, 32), (7, 200)])
 async def filled_to_the_brim(tb, shape):
-    """The reader sleeps until the writer has used all of its slack, whichever ring is full first."""
+    """Check a reader that sleeps until the writer has used all of its slack, whichever ring is full first."""
     groups, data = shape
     # Rings fill at another place each time.
     for _ in range(3):
@@ -163,7 +166,7 @@ async def every_number_of_beats(tb):
 
 @TB.test()
 async def holds_the_longest_while_it_is_read(tb):
-    """A block of 2304 raw lanes is written while one is read: ``room`` does not wait for the whole first."""
+    """Check that ``room`` lets a block of 2304 raw lanes be written while another one is still being read."""
     for _ in range(2):
         tb.add(MOST, 32 * MOST, 0)
     while len(tb.open) or tb.ready_to_write:

@@ -75,7 +75,7 @@ class TB(BlockReader):
         await self.cycle(**inputs, **self.reading(self.step_probability, self.drop_probability))
 
     async def _setting(self, params: Parameters) -> None:
-        """New codec parameters, when those of the block before need hold no longer."""
+        """Set new codec parameters, when those of the block before need hold no longer."""
         if params == self.params:
             return
         while self.now <= self.settled:
@@ -101,7 +101,7 @@ class TB(BlockReader):
         gaps: float = 0.0,
         kind: LaneType = FP32_LANES,
     ) -> None:
-        """A block, and the idle cycle after it, where it needs one."""
+        """Send a block, and the idle cycle after it, where it needs one."""
         place = random.randrange(WORDS) if place is None else place
         await self._setting(replace(params, e0=params.e0 + kind.shim_offset))
         groups = groups_of(lanes, params, kind)
@@ -212,7 +212,7 @@ async def can_be_read_in_time(tb):
 
 @TB.test()
 async def reset_in_the_middle(tb):
-    """What is inside at reset never comes out; what follows is right."""
+    """Check that what is inside at reset never comes out, and that what follows is right."""
     tb.step_probability = 0.0
     for _ in range(3):
         await tb.send(some_lanes(100, DEFAULT, random))

@@ -23,7 +23,7 @@ LATENCY = codec_of(CODEC).decompressor.latency_of(BEAT)
 
 
 def beats_of(block: Block) -> list[dict[str, int]]:
-    """The block as it is pushed, with noise where a field means nothing."""
+    """Return the beats of a block as it is pushed, with noise where a field means nothing."""
     beats = []
     for at in range(0, len(block.data), BEAT_BYTES):
         data = block.data[at : at + BEAT_BYTES]
@@ -42,7 +42,7 @@ class TB(Lockstep):
         super().__init__(dut, pulses=("beats_valid", "bursts_ready"), layouts=layouts)
 
     async def run(self, blocks: list[Block], *, push: float = 1.0, take: float = 1.0) -> list[int]:
-        """Checks every block's bursts; the cycles in which one was there.
+        """Check every block's bursts; return the cycles in which one was there.
 
         ``push``, ``take``: probability in each cycle that a beat comes, that a burst is taken.
         """
@@ -91,7 +91,7 @@ async def any_pace(tb, push, take):
 
 @TB.test()
 async def latency(tb):
-    """The first burst of an idle decompressor, after the first beat."""
+    """Check the latency from the first beat to the first burst of an idle decompressor."""
     start = tb.now
     seen = await tb.run([good(WIDTH, DEFAULT, "large", random)])
     assert seen[0] - start <= LATENCY

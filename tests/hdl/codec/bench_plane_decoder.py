@@ -96,7 +96,10 @@ class Plane:
         return bool(self.rest & (1 << after) - 1 or (self.alone and last > ONE_GROUP))
 
     def sent(self) -> list[tuple[int, int, bool]]:
-        """Data, block, and whether the block ends, of every beat. It may go on after its plane."""
+        """Return data, block, and whether the block ends, of every beat.
+
+        A block may go on after its plane.
+        """
         block = {
             "more_groups": len(self.words) - 1,
             "more_lanes": self.lanes - 1,
@@ -150,7 +153,7 @@ class TB(TestBench):
         await FallingEdge(self.dut.aclk)
 
     async def run(self, planes: list[Plane], write: float, take: float) -> tuple[int, int]:
-        """Checks every group; returns the cycles from first beat to first group, and to the last."""
+        """Check every group; return the cycles from first beat to first group, and to the last."""
         dut = self.dut
         beats = [beat for plane in planes for beat in plane.sent()]
         groups = [group for plane in planes for group in plane.expected()]
@@ -204,7 +207,7 @@ async def planes(tb, write, take):
 @TB.test()
 @cocotb.parametrize(write=[1.0, 0.3])
 async def planes_cut_short(tb, write):
-    """The announced number of groups comes out, and the next block is right."""
+    """Check that the announced number of groups comes out, and that the next block is right."""
     await tb.run(
         [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
     )

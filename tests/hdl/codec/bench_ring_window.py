@@ -47,7 +47,7 @@ class TB(TestBench):
         await FallingEdge(self.dut.aclk)
 
     def ask(self, beat: int, offset: int, marks: int) -> None:
-        """Requests the group after byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
+        """Request the group after byte ``offset`` of the kept beat ``beat`` (0 is the oldest)."""
         number = self.newest - (len(self.kept) - 1) + beat
         position = (number * BEAT_BYTES + offset) % POSITIONS
         window = b"".join(list(self.kept)[beat : beat + 2])
@@ -93,7 +93,7 @@ class TB(TestBench):
 
 
 def kind_of(marks: int) -> LaneType:
-    """The type of the lanes of a group."""
+    """Return the type of the lanes of a group."""
     return BF16_LANES if PLANES and marks >> CODES_BITS else FP32_LANES
 
 
@@ -121,7 +121,7 @@ async def every_position(tb):
 
 @TB.test()
 async def while_it_fills(tb):
-    """Requests of every age while beats come in, over several turns of all counters."""
+    """Check requests of every age while beats come in, over several turns of all counters."""
     for _ in range(6000):
         if len(tb.kept) > 2 and random.random() < 0.8:
             beat = random.choice([0, len(tb.kept) - 2, random.randrange(len(tb.kept) - 1)])

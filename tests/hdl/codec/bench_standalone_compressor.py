@@ -65,7 +65,7 @@ class Packet:
 
 
 def pauses(probability: float, longest: int) -> Iterator[bool]:
-    """Runs of up to ``longest`` cycles that pause with this probability each."""
+    """Yield runs of up to ``longest`` cycles, each of which pauses with this probability."""
     while True:
         yield from itertools.repeat(random.random() < probability, random.randint(1, longest))
 
@@ -85,7 +85,7 @@ class TB(TestBench):
         self.set(DEFAULT)
 
     def set(self, params: Parameters) -> None:
-        """Applies codec parameters at once."""
+        """Apply codec parameters at once."""
         self.dut.cfg_e0.value, self.dut.cfg_t.value, self.dut.cfg_b.value = params.e0, params.t, params.b
 
     async def start(self) -> None:
@@ -93,7 +93,7 @@ class TB(TestBench):
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
-        """Counts cycles, records handshakes, and holds the output to the rules of AXI4-Stream."""
+        """Count cycles, record handshakes, and hold the output to the rules of AXI4-Stream."""
         dut, waiting = self.dut, None
         while True:
             await RisingEdge(dut.aclk)
@@ -126,7 +126,7 @@ class TB(TestBench):
                 end.set_pause_generator(iter(generator))
 
     async def run(self, packets: Iterable[Packet], cycles_per_beat: int = 2) -> None:
-        """Sends packets and checks every block. Where parameters change, the source waits as it must."""
+        """Send packets and check every block. Where parameters change, the source waits as it must."""
         packets = list(packets)
         self.accepted.clear()
         self.produced.clear()
@@ -276,7 +276,7 @@ async def latency(tb):
 
 @TB.test()
 async def reset_in_the_middle(tb):
-    """What is inside at reset never comes out; what follows is right."""
+    """Check that what is inside at reset never comes out, and that what follows is right."""
     await tb.source.send(AxiStreamFrame(kinds(MAX_LANES).data))
     await tb.source.send(AxiStreamFrame(kinds(200).data))
     await ClockCycles(tb.dut.aclk, 330)

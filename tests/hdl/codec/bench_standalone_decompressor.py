@@ -75,7 +75,7 @@ class TB(TestBench):
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
-        """Counts cycles, records handshakes, and has ``cfg_b`` right on first beats only."""
+        """Count cycles, record handshakes, and have ``cfg_b`` right on first beats only."""
         dut = self.dut
         while True:
             await RisingEdge(dut.aclk)
@@ -95,7 +95,7 @@ class TB(TestBench):
     async def run(
         self, blocks: Iterable[Block], *, pause_source=None, pause_sink=None, cycles_per_beat=1
     ) -> None:
-        """Sends blocks back to back and checks every answer; fails beyond a cycle limit."""
+        """Send blocks back to back and check every answer; fail beyond a cycle limit."""
         blocks = list(blocks)
         self.accepted.clear()
         self.produced.clear()
@@ -289,7 +289,7 @@ async def latency(tb):
 
 @TB.test()
 async def reset_in_the_middle(tb):
-    """What is inside at reset never comes out; what follows is right."""
+    """Check that what is inside at reset never comes out, and that what follows is right."""
     block = good(2250, DEFAULT, "large", random)
     tb.dut.cfg_b.value = block.base
     await tb.source.send(AxiStreamFrame(block.data, tuser=block.count))

@@ -29,13 +29,13 @@ class BlockReader(Lockstep):
         self.read_whole = 0
 
     def expect_block(self, plane: bytes, data: bytes, place: int) -> Shape:
-        """A block that begins ``place`` words into a beat will come."""
+        """Expect a block that begins ``place`` words into a beat; return its shape."""
         shape = Shape(place + len(plane) // TAG_WORD_BYTES, len(data))
         self.blocks.append((shape.fields(), beats_of(plane + data, place * TAG_WORD_BYTES)))
         return shape
 
     def reading(self, step: float, drop: float = 0.0) -> dict[str, int]:
-        """Inputs of the present cycle: a step with this probability, or a drop of a block not yet begun."""
+        """Return the cycle's inputs: a step with this probability, or a drop of a block not yet begun."""
         if not self.read("blocks_valid"):
             return {}
         assert self.blocks, f"cycle {self.now}: a block is at hand, but none was written"

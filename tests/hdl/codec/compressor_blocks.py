@@ -129,7 +129,7 @@ class Group:
 
 
 def plane_of(groups: list[Group]) -> bytes:
-    """The plane at the head of a block: tag words, or codes."""
+    """Return the plane at the head of a block: tag words, or codes."""
     if CODEC == "paper":
         return b"".join(group.plane for group in groups)
     codes = [code for group in groups for code in group.codes]
@@ -138,7 +138,7 @@ def plane_of(groups: list[Group]) -> bytes:
 
 
 def block_of(lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> bytes:
-    """The golden model's block."""
+    """Return the golden model's block."""
     if CODEC == "planes":
         return planes.pack_block(planes.compress_lanes(words_of(lanes, kind), params.e0, kind), kind)
     return codec.pack_block(*codec.compress_lanes(lanes, params))
@@ -157,12 +157,12 @@ def packed(lanes: Bits, kind: LaneType) -> Bits:
 
 
 def words_of(lanes: Bits, kind: LaneType) -> np.ndarray:
-    """The lanes themselves of words of lanes."""
+    """Split words of lanes into the lanes themselves."""
     return lanes.astype("<u4").view(f"<u{kind.bytes}")
 
 
 def groups_of(lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> list[Group]:
-    """A block's words of lanes as bursts; absent lanes of the last carry noise."""
+    """Return a block's words of lanes as bursts; absent lanes of the last carry noise."""
     if CODEC == "planes":
         return list(_plane_groups(lanes, params.e0, kind))
     tags, vectors = codec.compress_lanes(lanes, params)
@@ -237,7 +237,7 @@ class Packing:
 
 
 def beats_of(data: bytes, before: int = 0) -> list[int]:
-    """``data`` as beats, after ``before`` zero bytes, zero-filled."""
+    """Return ``data`` as beats, after ``before`` zero bytes; zeros fill the last beat."""
     data = bytes(before) + data
     return [int.from_bytes(data[at : at + BEAT_BYTES], "little") for at in range(0, len(data), BEAT_BYTES)]
 
@@ -264,7 +264,7 @@ class Shape:
 
 
 def some_length(source: random.Random) -> int:
-    """A lane count that is likely to matter, mostly small."""
+    """Return a lane count that is likely to matter, mostly small."""
     return source.choice([source.randint(1, 24), source.randint(1, 64), source.randint(100, 300), 362])
 
 

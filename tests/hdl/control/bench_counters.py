@@ -60,7 +60,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
 
 
 def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
-    """The most that a cycle can bring, always to the same counters."""
+    """Return the most that a cycle can bring, always to the same counters."""
     sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES, "half": int(HALF)}
     sizes["counts"] = (MAX_COUNT,) * len(CLASSES)
     return {"reports_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
@@ -175,7 +175,7 @@ async def random_reports(tb):
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def largest_reports(tb):
-    """The largest amounts in every cycle to the same counters, read as often as allowed."""
+    """Report the largest amounts in every cycle to the same counters, read as often as allowed."""
     await tb.idle(CLEARING)
     for verdict in VERDICTS[DIRECTION]:
         events = largest_events(verdict)
@@ -212,7 +212,10 @@ async def clear_between_reports(tb):
 
 @TB.test(timeout_time=400, timeout_unit="us")
 async def zero_as_soon_as_not_busy(tb):
-    """A read in the very cycle in which ``busy`` falls finds zero, whichever slot was cleared last."""
+    """Check that a read in the very cycle in which ``busy`` falls finds zero.
+
+    This holds whichever slot was cleared last.
+    """
     dut = tb.dut
     events = largest_events(VERDICTS[DIRECTION][0])
     for slot in (SLOT_BYTES_IN, SLOT_FRAMES_OUT):
@@ -235,7 +238,7 @@ async def zero_as_soon_as_not_busy(tb):
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def reports_right_after_reset(tb):
-    """What is reported while the memory is still being cleared counts."""
+    """Check that what is reported while the memory is still being cleared counts."""
     source = random.Random(3)
     for _ in range(CLEARING):
         await tb.step(random_events(source))

@@ -56,7 +56,7 @@ def pack_report(
 
 
 def unpack_config(word: int) -> dict[str, int]:
-    """The settings that the codec has."""
+    """Return the settings that the codec has."""
     return {
         name: word >> field.offset & (1 << field.width) - 1
         for name, field in EngineConfig.as_shape()
@@ -65,7 +65,7 @@ def unpack_config(word: int) -> dict[str, int]:
 
 
 def settings(dut, direction: str) -> dict[str, int]:
-    """What an engine sees."""
+    """Return the settings that an engine sees."""
     seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
     return seen | ({"bf16_tos": int(getattr(dut, f"{direction}_bf16_tos").value)} if HALF else {})
 
@@ -154,7 +154,7 @@ class TB(TestBench):
                 assert config["max_payload"] <= DEFAULT_MAX_PAYLOAD, config
 
     async def _watch_responses(self, channel: str, payload: tuple[str, ...]) -> None:
-        """Valid and payload of a response hold until it is accepted."""
+        """Check that valid and payload of a response hold until it is accepted."""
         waiting = None
         while True:
             await RisingEdge(self.dut.aclk)
@@ -222,7 +222,7 @@ async def access_rights(tb):
 @TB.test(timeout_time=800, timeout_unit="us")
 @cocotb.parametrize(probability=[0.0, 0.3, 0.8])
 async def random_traffic(tb, probability):
-    """Reads and writes of 1 to 4 bytes anywhere, under back-pressure on every channel."""
+    """Check reads and writes of 1 to 4 bytes anywhere, under back-pressure on every channel."""
     tb.stall(seed=1, probability=probability)
     source = random.Random(2)
     edges = (0, 1, 0x75, 0x7A, 0x7F, 0x80, 0xFF)
@@ -341,7 +341,7 @@ async def parameters_valid_edges(tb):
 
 @TB.test(skip=not HALF)
 async def an_older_driver(tb):
-    """What knows no bf16 lanes writes 0 to their byte of TOS, which turns them off."""
+    """Check that a driver that knows no bf16 lanes turns them off, by writing 0 to their byte of TOS."""
     assert REGISTERS["VERSION"]["BF16"].get((await tb.read(REGISTERS["VERSION"].offset))[0]) == 1
     for word, bf16 in ((0xFC28, 0x28), (0x2CFC28, 0x2C), (0x03FC28, 0x28), (0xB400FC24, 0x24)):
         await tb.axil.write_dword(REGISTERS["TOS"].offset, word)
@@ -400,7 +400,7 @@ async def counters_and_clear(tb):
 
 @TB.test(timeout_time=300, timeout_unit="us")
 async def whole_counter_across_a_carry(tb):
-    """A low word read before the carry into the high word brings the high word from before it."""
+    """Check that a low word read before the carry into the high word brings the high word from before it."""
     dut = tb.dut
     amount = (1 << 17) - 1
     register = REGISTERS["RX_BYTES_OUT"]
@@ -425,7 +425,10 @@ async def whole_counter_across_a_carry(tb):
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def reset_clears(tb):
-    """A reset brings back every reset value and zeroes the counters, whose memory itself has no reset."""
+    """Check that a reset brings back every reset value and zeroes the counters.
+
+    The counters' memory itself has no reset.
+    """
     tb.dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
     tb.dut.tx_reports_valid.value = 1
     await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)

@@ -24,7 +24,7 @@ def codec(request: pytest.FixtureRequest) -> str:
 
 
 def registers(codec: str) -> list[dict[str, Any]]:
-    """The JSON map's registers."""
+    """Return the JSON map's registers."""
     found: list[dict[str, Any]] = json.loads(map_json(codec))["registers"]
     return found
 

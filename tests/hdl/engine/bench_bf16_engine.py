@@ -24,7 +24,7 @@ RATE = 0.995
 
 
 def of_code(size: int, code: int, half: bool) -> bytes:
-    """A payload of groups of one code; of raw groups, with as many zeros."""
+    """Return a payload of groups of one code; raw groups alternate with groups of zeros."""
     steps = {0: 0.0, 1: -1.0, RAW_CODE: 2.0**13}.get(code, 2.0 ** (code - 2))
     lanes = np.full(size // 4, steps * 2.0 ** (1 - DEFAULT_K), "<f4")
     if code == RAW_CODE:

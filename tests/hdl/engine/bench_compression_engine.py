@@ -63,7 +63,7 @@ async def every_verdict(tb, pauses):
 @CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(tb, pauses):
-    """A tagged frame that ends after any of its first 130 bytes, good frames in between."""
+    """Check a tagged frame that ends after any of its first 130 bytes, with good frames in between."""
     data = payload("gradients", 40)
     await tb.run(with_good_between(cut_frames(data), 9, lambda: udp(data)), pauses)
 
@@ -129,7 +129,7 @@ async def longer_than_it_holds(tb, pauses):
 @CompressionTB.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(tb, pauses):
-    """Runs of one-beat frames directly after jumbo frames, compressed or not."""
+    """Check runs of one-beat frames directly after jumbo frames, compressed or not."""
     stimuli = []
     for kind in ("large", "gradients", "zeros"):
         stimuli += [Stimulus(udp(payload(kind, 2304)), name=f"9216 bytes, {kind}"), *ones(40)]
@@ -139,7 +139,7 @@ async def short_behind_long(tb, pauses):
 
 @CompressionTB.test()
 async def partial_beats(tb):
-    """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
+    """Check that a beat before ``tlast`` that is not full makes its frame bad, and no other."""
     stimuli = []
     for size in (60, 100, 300):
         for frame in (udp(payload("gradients", size)), tcp(payload("gradients", size), tos=0)):
@@ -167,7 +167,10 @@ async def output_stalled_for_long(tb):
 
 @CompressionTB.test()
 async def reset_in_the_middle(tb):
-    """What is inside at reset never comes out, the flow table forgets, and what follows is right."""
+    """Check that what is inside at reset never comes out, and that what follows is right.
+
+    The flow table forgets.
+    """
     await tb.run([Stimulus(tcp(payload("gradients", 64), sequence=3), name="teaches phase 3")])
     await tb.send(segments(lambda index: payload("gradients", 365), 1460, 6))
     for cycles in (20, 90):

@@ -73,7 +73,7 @@ async def every_verdict(tb, pauses):
 @DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "both"])
 async def cut_anywhere(tb, pauses):
-    """A frame with a shim that ends after any of its first 130 bytes, good frames in between."""
+    """Check a frame with a shim that ends after any of its first 130 bytes, with good frames in between."""
     data = payload("gradients", 120)
     stimuli = cut_frames(data, sent)
     random.shuffle(stimuli)
@@ -173,7 +173,7 @@ async def long_frames_pass(tb, pauses):
 @DecompressionTB.test()
 @cocotb.parametrize(pauses=["none", "idle", "both"])
 async def short_behind_long(tb, pauses):
-    """Runs of one-beat frames directly after jumbo frames, restored or not."""
+    """Check runs of one-beat frames directly after jumbo frames, restored or not."""
     stimuli = []
     for kind in ("gradients", "zeros", "fractions"):
         jumbo = sent(udp(payload(kind, 2304)))
@@ -203,7 +203,7 @@ async def settings_between_frames(tb):
 
 @DecompressionTB.test()
 async def partial_beats(tb):
-    """A beat before ``tlast`` that is not full makes its frame bad, and no other."""
+    """Check that a beat before ``tlast`` that is not full makes its frame bad, and no other."""
     stimuli = []
     for lanes in (100, 365):
         data = payload("gradients", lanes)
@@ -243,7 +243,7 @@ async def output_stalled_for_long(tb):
 
 @DecompressionTB.test()
 async def reset_in_the_middle(tb):
-    """What is inside at reset never comes out, and what follows is right."""
+    """Check that what is inside at reset never comes out, and that what follows is right."""
     for cycles in (20, 45, 90):
         await tb.send(Stimulus(sent(udp(payload("gradients", lanes)))) for lanes in (365, 1000, 2304))
         await ClockCycles(tb.dut.aclk, cycles)

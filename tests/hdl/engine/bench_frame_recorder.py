@@ -41,7 +41,7 @@ class TB(Lockstep):
         super().__init__(dut, pulses=pulses, quiet={"records_valid": 0}, layouts=layouts)
 
     def _record(self, stimulus: Stimulus, header: int) -> dict[str, int]:
-        """A frame's record, given its header."""
+        """Return a frame's record, given its header."""
         known = HEADER.from_bits(header)
         _, headers = objection(stimulus, transmit=True)
         size = len(stimulus.frame)

@@ -66,7 +66,7 @@ async def in_order(tb, write, read):
 
 @TB.test()
 async def room_returns(tb):
-    """A full ring has room again as soon as its reader has passed the slack and three beats."""
+    """Check that a full ring has room again as soon as its reader has passed the slack and three beats."""
     while tb.read("room"):
         await tb.step(write=True, read=False)
     for _ in range(RawRing.SLACK):

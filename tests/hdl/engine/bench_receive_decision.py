@@ -55,7 +55,7 @@ class TB(Lockstep):
         await self.cycle(**noise | inputs)
 
     def _check(self, stimulus: Stimulus) -> None:
-        """The order of this cycle is the golden model's answer to the frame."""
+        """Check that the order of this cycle is the golden model's answer to the frame."""
         result = receive(stimulus.frame, stimulus.config)
         self.verdicts.add(result.verdict)
         order = self.fields("orders_payload")
@@ -136,7 +136,7 @@ async def every_case(tb, gap):
 
 @TB.test()
 async def cut_anywhere(tb):
-    """Ends in the shim, right after it, and everywhere else."""
+    """Check frames that end in the shim, right after it, and everywhere else."""
     data = payload("gradients", 100)
     stimuli = []
     for frame in (tcp(data), udp(data), tcp(data, vlan=1), tcp(data, tcp_options=bytes(40))):

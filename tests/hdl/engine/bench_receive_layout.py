@@ -18,7 +18,7 @@ FrameAccount = frame_account(BEAT)
 
 
 def account_of(frame: Frame) -> dict[str, int]:
-    """What must be accounted of ``frame``."""
+    """Return what must be accounted of ``frame``."""
     came = {
         "restored": frame.order["restore"],
         "bad": int(frame.bad),

@@ -41,7 +41,10 @@ class Frame:
 
     @classmethod
     def passing(cls, size: int, *, drop: bool = False, end: bool = True) -> Frame:
-        """Copied; ``drop``: its block is not wanted; not ``end``: a piece of whole beats, more follow."""
+        """Return a frame that is copied.
+
+        ``drop``: its block is not wanted; not ``end``: it is a piece of whole beats, and more follow.
+        """
         order = {name: random.getrandbits(field.width) for name, field in ORDER}
         order |= {"compressed": 0, "block": int(drop), "end": int(end), "beats": len(cut(bytes(size)))}
         order |= {"ending": size % BURST_BYTES}
@@ -132,7 +135,7 @@ class TB(Lockstep):
         await self.reset()
 
     async def run(self, frames: list[Frame], *, offer=1.0, blocks=1.0, take=1.0) -> None:
-        """Runs frames through and checks each.
+        """Run frames through and check each.
 
         ``offer``, ``blocks``, ``take``: probability in each cycle that an order shows, that the next block is
         complete, without which its order does not show, and that the sink is ready.
@@ -231,7 +234,10 @@ class TB(Lockstep):
 
 
 def mixture(number: int) -> list[Frame]:
-    """Passing ones, with and without a block to drop, pieces, and every shape of compressed ones."""
+    """Return passing frames, pieces, and every shape of compressed frames.
+
+    Passing frames come with and without a block to drop.
+    """
     frames = []
     while len(frames) < number:
         draw = random.random()

@@ -92,7 +92,7 @@ class Known:
 
     @staticmethod
     def _word(values: dict[str, int]) -> int:
-        """A record with these fields, and noise in all others."""
+        """Return a record with these fields, and noise in all others."""
         word = 0
         for name, field in RECORD:
             word |= values.get(name, random.getrandbits(field.width)) << field.offset
@@ -208,7 +208,7 @@ class TB(Lockstep):
 
 
 def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
-    """The order turns the frame into the model's result."""
+    """Check that the order turns the frame into the model's result."""
     verdict, headers = objection(stimulus, transmit=True)
     compressed = result.verdict is Verdict.COMPRESSED
     expected = {

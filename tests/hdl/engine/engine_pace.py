@@ -24,7 +24,7 @@ def input_rate(passages: list[Passage], warm_up: int) -> float:
 
 
 def output_rate(passages: list[Passage], warm_up: int) -> float:
-    """The same of the output."""
+    """Return the rate of the output as `input_rate` does that of the input."""
     middle = passages[warm_up:-1]
     return sum(beats(len(p.result.frame)) for p in middle) / (passages[-1].first_out - middle[0].first_out)
 
@@ -69,7 +69,7 @@ async def check_throughput(
 
 
 async def run_stalled(tb: EngineTB, stimuli: Iterable[Stimulus], cycles: int) -> None:
-    """Sends frames while the output stalls for ``cycles`` cycles; at their end ``tready`` must be low."""
+    """Send frames while the output stalls for ``cycles`` cycles; at their end ``tready`` must be low."""
 
     async def stall() -> None:
         tb.sink.pause = True

@@ -73,7 +73,7 @@ class ReceiveBench(Lockstep):
         await super().reset()
 
     async def run(self, frames: list[Frame], offer: tuple[float, ...] = (), take: float = 1.0) -> None:
-        """Runs frames through and checks what comes out in every cycle.
+        """Run frames through and check what comes out in every cycle.
 
         ``offer``: probability in each cycle that the next item of each stream shows, 1 if not given;
         ``take``: that the sink is ready.
@@ -113,7 +113,7 @@ class ReceiveBench(Lockstep):
         assert not any(streams.values()), "something was left over"
 
     def begin(self) -> None:
-        """Prepares a run of :attr:`frames`."""
+        """Prepare a run of :attr:`frames`."""
 
     def may_show(self, name: str) -> bool:
         """Whether this stream's next item may come."""
@@ -127,11 +127,11 @@ class ReceiveBench(Lockstep):
         return random.getrandbits(len(getattr(self.dut, f"{name}_payload")))
 
     def look(self, taken: Collection[str], ready: bool) -> None:
-        """Checks the outputs of this cycle; ``taken``: the streams whose items are taken in it."""
+        """Check the outputs of this cycle; ``taken``: the streams whose items are taken in it."""
         raise NotImplementedError
 
     def take(self) -> None:
-        """Takes a beat of a frame from ``m_axis``, if one is there."""
+        """Take a beat of a frame from ``m_axis``, if one is there."""
         if not self.read("m_axis_tvalid"):
             return
         came, frame = self._came, self.frames[len(self.ended)]

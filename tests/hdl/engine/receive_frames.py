@@ -31,12 +31,12 @@ def beats(length: int) -> int:
 
 
 def cut(data: bytes) -> list[bytes]:
-    """The bytes of each beat."""
+    """Return the bytes of each beat."""
     return [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
 
 
 def filled(data: bytes) -> int:
-    """A beat's ``tdata``, with noise after ``data``."""
+    """Return a beat's ``tdata``, with noise after ``data``."""
     return int.from_bytes(data + random.randbytes(BEAT_BYTES - len(data)), "little")
 
 
@@ -162,7 +162,10 @@ class Frame:
 
 
 def mixture(number: int) -> list[Frame]:
-    """Passing and restored ones; many so small that the last output beat shares the header's beat."""
+    """Return passing and restored frames.
+
+    Many are so small that the last output beat shares the header's beat.
+    """
     frames = []
     for _ in range(number):
         if random.random() < 0.35:
@@ -176,7 +179,7 @@ def mixture(number: int) -> list[Frame]:
 
 
 def long_mixture() -> list[Frame]:
-    """The longest blocks, and frames longer than any that may be restored."""
+    """Return frames of the longest blocks, and frames longer than any that may be restored."""
     frames = [Frame.restored(2304, 600), Frame.passing(9000), Frame.restored(3, 4000), Frame.passing(1)]
     # Numbers of lanes with any one bit set, and of beats about 512.
     frames += [Frame.restored(lanes, 100) for lanes in (*(4 << bit for bit in range(10)), 1500, 2047)]

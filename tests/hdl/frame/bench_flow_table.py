@@ -40,7 +40,7 @@ class TB(Lockstep):
         return waited
 
     async def look_up(self, flow: Flow, teach: int | None = None, wait: int = 0) -> None:
-        """Checks the answer in its cycle; then teaches phase ``teach``, ``wait`` cycles later."""
+        """Check the answer in its cycle; then teach phase ``teach``, ``wait`` cycles later."""
         key = FlowKey.as_shape().const(flow._asdict()).as_bits()
         for _ in range(LATENCY):
             await self.cycle(index=flow.slot, key=key)
@@ -75,7 +75,10 @@ async def against_the_model(dut):
 
 @TB.test()
 async def learnt_at_once(tb):
-    """The look-up that begins in the cycle after ``learn`` sees it, also in place of another flow."""
+    """Check that a look-up that begins in the cycle after ``learn`` sees it.
+
+    It also sees a flow that took the place of another one.
+    """
     for _ in range(100):
         flow = random_flow()
         for twin in [flow, *twins(flow)]:
@@ -88,7 +91,7 @@ async def learnt_at_once(tb):
 
 @TB.test()
 async def every_slot_is_emptied(tb):
-    """A reset forgets all of 1024 flows, one in each slot."""
+    """Check that a reset forgets all of 1024 flows, one in each slot."""
     flows = {}
     while len(flows) < FLOW_TABLE_SIZE:
         flow = random_flow()

@@ -36,7 +36,7 @@ class Beat:
 
 
 def frame(beats: int, *, bad: bool = False, partial: int | None = None, empty: bool = False) -> list[Beat]:
-    """A frame of ``beats`` beats; ``partial`` is the index of one that is not full though more follow.
+    """Return a frame of ``beats`` beats; beat ``partial`` is not full though more follow.
 
     ``empty``: the last beat holds no byte, which makes the frame bad; the beat counts as a full one.
     """
@@ -151,7 +151,7 @@ async def every_count(tb):
 
 @TB.test()
 async def idle_cycles_are_those_that_are_missing(tb):
-    """A frame of fewer beats than the pace costs the rest; any other none."""
+    """Check that a frame of fewer beats than the pace costs the missing cycles, and any other none."""
     sizes = [*range(1, 8), *random.choices(range(1, 8), k=200)]
     await tb.run([frame(size) for size in sizes])
     spacing = [b - a for a, b in zip(tb.starts, tb.starts[1:], strict=False)]

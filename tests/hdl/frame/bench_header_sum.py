@@ -37,7 +37,7 @@ def expected(stimulus: Stimulus) -> int | None:
 
 
 def header_of(stimulus: Stimulus) -> int:
-    """What the parser says of the frame, with noise in all that its headers leave open."""
+    """Return what the parser says of the frame, with noise in all that its headers leave open."""
     _, headers = objection(stimulus, transmit=True)
     layout = ParsedHeader.as_shape()
     word = random.getrandbits(layout.size)
@@ -94,7 +94,7 @@ async def every_header(tb, gap):
 
 @TB.test()
 async def cut_anywhere(tb):
-    """A frame that ends before its payload gives a sum, too, and does not disturb the next one."""
+    """Check that a frame that ends before its payload gives a sum, too, and does not disturb the next one."""
     stimuli = cuts(tcp(payload("gradients", 40), vlan=1, tcp_options=bytes(range(40))), "cut")
     random.shuffle(stimuli)
     await tb.run(stimuli, 0.0)

@@ -17,7 +17,7 @@ OUTPUTS = ("in_header", "header_follows", "in_payload", "payload_follows", "keep
 
 
 def expected(header: dict[str, int], beat: int) -> dict[str, int]:
-    """Outputs at ``beat`` of a frame, from byte positions alone."""
+    """Return the outputs at ``beat`` of a frame, from byte positions alone."""
     end, patch, vlan, tcp = (header[name] for name in ("payload_at", "patch", "vlan", "tcp"))
 
     def holds_header(beat: int) -> bool:

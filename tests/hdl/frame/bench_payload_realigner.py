@@ -107,7 +107,7 @@ class TB(Lockstep):
         assert not run.length or emitted == run.bursts
 
     def _front(self, run: Run, frame: bytes) -> None:
-        """What lies in front of the run shows with the beat in which it begins."""
+        """Expect the bytes before the run with the beat in which the run begins."""
         # With 8 lanes without the bytes of the frame's first beat.
         first = 0 if BEAT.payload_overlaps else BURST_BYTES
         before = frame[max(first, run.start - SHIM_BYTES) : run.start]
@@ -167,7 +167,7 @@ async def every_place(tb, gap):
 
 @TB.test()
 async def one_beat_frames_behind_a_cut_run(tb):
-    """The rest of a run leaves while the next frame, of one beat, comes and ends."""
+    """Check that the rest of a run leaves while the next frame, of one beat, comes and ends."""
     for (lane, skip), beats in itertools.product(PLACES, range(FIRST + 1, 7)):
         tb.send(Run(beats, skip, lane, 150), 0.0)
         for _ in range(random.randint(1, 3)):

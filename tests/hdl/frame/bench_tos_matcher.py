@@ -9,7 +9,7 @@ from cocotb.triggers import Timer
 
 @cocotb.test()
 async def every_mask(dut):
-    """Combinational: the answer follows its inputs without a clock."""
+    """Check that the answer is combinational: it follows its inputs without a clock."""
     matched = 0
     for mask in range(256):
         wanted = random.getrandbits(8)
@@ -30,7 +30,7 @@ async def every_mask(dut):
 
 @cocotb.test()
 async def ecn_bits_do_not_matter(dut):
-    """The reset values: 0x28 in any ECN state, and none of the other 252 bytes."""
+    """Check the reset values: they match 0x28 in any ECN state, and none of the other 252 bytes."""
     dut.config_tos.value, dut.config_mask.value = 0x28, 0xFC
     for tos in range(256):
         dut.tos.value = tos

@@ -49,7 +49,7 @@ async def what_the_phy_says(tb):
 
 @TB.test()
 async def bits_that_arrive_apart(tb):
-    """A value of which the bits change up to three cycles apart is never seen mixed."""
+    """Check that a value of which the bits change up to three cycles apart is never seen mixed."""
     dut = tb.dut
     await ClockCycles(dut.aclk, 10)
     for old, new in itertools.permutations(range(4), 2):

@@ -80,7 +80,7 @@ class TB:
         await Timer(40 * OCTET_NS, "ns")
 
     async def sent(self) -> GmiiFrame:
-        """The next frame on the wire; a limit keeps a mute MAC from hanging the bench."""
+        """Return the next frame on the wire; a limit keeps a mute MAC from hanging the bench."""
         await self.phy.tx.wait(timeout=4000 * OCTET_NS, timeout_unit="ns")
         assert not self.phy.tx.empty(), "the MAC sends nothing"
         return self.phy.tx.recv_nowait()
@@ -125,7 +125,7 @@ async def sends(dut):
 
 @cocotb.test(timeout_time=2_000, timeout_unit="us", skip=(INTERFACE, SPEED) != ("rgmii", 1000))
 async def changes_the_speed(dut):
-    """A frame leaves at one rate, whenever the speed changes."""
+    """Check that a frame leaves at one rate, whenever the speed changes."""
     tb = await TB.started(dut)
     cocotb.start_soon(_change(dut.rgmii_speed))
     for _ in range(60):
@@ -157,7 +157,7 @@ async def _change(speed) -> None:
 
 @cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def spoils(dut):
-    """A frame that is marked bad, or that comes too slowly, is not good on the wire; the next one is."""
+    """Check that a frame that is marked bad or comes too slowly is not good on the wire; the next one is."""
     tb = await TB.started(dut)
     data = frame_bytes(100)
     await tb.source.send(AxiStreamFrame(data, tuser=[0] * 99 + [1]))
@@ -238,7 +238,7 @@ async def drops(dut):
 
 @cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns", skip=INTERFACE != "rmii")
 async def dribble_bits(dut):
-    """What follows the last whole octet is cut off; the FCS decides (IEEE 802.3, 4.2.4.2.1)."""
+    """Check that what follows the last whole octet is cut off; the FCS decides (IEEE 802.3, 4.2.4.2.1)."""
     tb = await TB.started(dut)
     data = frame_bytes(70)
     wrong = GmiiFrame.from_payload(data)
@@ -270,7 +270,7 @@ async def short_preambles(dut):
 
 @cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
 async def reset_inside_a_frame(dut):
-    """What is left of a frame after a reset is ignored."""
+    """Check that what is left of a frame after a reset is ignored."""
     tb = await TB.started(dut)
     data = frame_bytes(200)
     await tb.phy.rx.send(GmiiFrame.from_payload(data))

@@ -73,7 +73,7 @@ class TB(TestBench):
         self.phy = Phy(dut, address)
 
     async def managed(self, level: bool, polls: int) -> None:
-        """Waits until the monitor says whether a PHY answers, for at most so many polls."""
+        """Wait until ``managed``, whether a PHY answers, is ``level``; fail after ``polls`` polls."""
         for _ in range(polls * (CLOCK_HZ // 10 + 1000)):
             if int(self.dut.managed.value) == level:
                 return
@@ -115,7 +115,7 @@ async def follows_the_link(tb):
 
 @cocotb.test()
 async def another_address(dut):
-    """The PHY is looked for, set up, lost, and set up again; its link is down meanwhile."""
+    """Check that the PHY is looked for, set up, lost, and set up again; its link is down meanwhile."""
     tb = TB(dut, address=(PHY + 2) % 32)
     tb.phy.registers.update({1: UP, 5: 0x141})
     await tb.reset()

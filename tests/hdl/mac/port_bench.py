@@ -129,7 +129,7 @@ async def bad_frames_end_here(dut):
 
 @cocotb.test(timeout_time=200_000 * OCTET_NS, timeout_unit="ns")
 async def overflow_loses_whole_frames(dut):
-    """The engines stop: what finds no room is lost whole and counted, and the rest arrives."""
+    """Check that, if the engines stop, frames without room are lost whole and counted; the rest arrives."""
     tb = await TB.started(dut)
     tb.sink.pause = True
     data = frames_of([1514] * (QUEUE_BYTES // 1514 + 4))

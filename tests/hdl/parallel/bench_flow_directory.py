@@ -44,7 +44,7 @@ Frame = tuple[bytes, bool, EngineConfig]
 
 
 def frame(flow: Flow, **changes) -> bytes:
-    """A TCP segment of ``flow``: 64 bytes of values at phase 0, unless said otherwise."""
+    """Return a TCP segment of ``flow``: 64 bytes of values at phase 0, unless said otherwise."""
     tos = DEFAULT_BF16_TOS if HALF and random.random() < 0.5 else BASE.tos
     arguments = {"payload": bytes(64), "sequence": 4 * random.getrandbits(20), "tos": tos} | changes
     return tcp(
@@ -58,7 +58,7 @@ def frame(flow: Flow, **changes) -> bytes:
 
 
 def any_frame(flows: list[Flow]) -> Frame:
-    """A segment of one of the flows, mostly one with values, in any state; or something else."""
+    """Return a segment of one of the flows, mostly one with values, in any state; or something else."""
     flow = random.choice(flows)
     vlan = random.choice([None, None, 0x123])
     config = random.choice(CONFIGS) if random.random() < 0.2 else CONFIGS[0]

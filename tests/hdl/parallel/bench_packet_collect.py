@@ -116,7 +116,7 @@ async def in_order(tb, late, stall):
 
 @TB.test()
 async def longer_than_it_holds(tb):
-    """A frame longer than the memory leaves in pieces; those around it are not affected."""
+    """Check that a frame longer than the memory leaves in pieces; those around it are not affected."""
     most = CollectQueue.MOST_WORDS * WIDTH
     sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * WIDTH + 1, 100, 64]
     await tb.run([(random.randbytes(size), False, False) for size in sizes])
@@ -124,7 +124,7 @@ async def longer_than_it_holds(tb):
 
 @TB.test()
 async def output_stalled_for_long(tb):
-    """The memories fill, the engines wait, nothing is lost."""
+    """Check that the memories fill, the engines wait, and nothing is lost."""
     tb.sink.pause = True
 
     async def release() -> None:

@@ -65,7 +65,7 @@ class TB(TestBench):
             cocotb.start_soon(self._engine(i))
 
     async def _watch(self) -> None:
-        """The settings of a frame are there in the cycle after its first beat, and noise in any other."""
+        """Drive the settings of a frame in the cycle after its first beat, and noise in any other."""
         dut, first = self.dut, True
         while True:
             await RisingEdge(dut.aclk)
@@ -161,7 +161,7 @@ async def whole_frames(tb, idle, stall):
 
 @TB.test()
 async def long_frames(tb):
-    """A frame longer than a queue passes while it comes."""
+    """Check that a frame longer than a queue passes while it comes."""
     frames = [random.randbytes(512 * WIDTH + 1000), *mixture(5)]
     await check(tb, frames, [False] * 6, await tb.send(frames))
 

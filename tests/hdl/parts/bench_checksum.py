@@ -58,7 +58,7 @@ async def zero_has_one_sign_only_for_zeros(tb):
 @TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def sums_back_to_back(tb, gaps):
-    """Sums of one beat in every cycle, sums of none, longer ones, in any order and without idle cycles."""
+    """Check sums of one beat in every cycle, of none, and longer ones, in any order without idle cycles."""
     for _ in range(500):
         count = random.choice([0, 1, 1, 1, 2, 5, 30])
         alone = count == 0 or random.random() < 0.3
@@ -68,7 +68,7 @@ async def sums_back_to_back(tb, gaps):
 
 @TB.test()
 async def longest(tb):
-    """The most beats of a block, all ones: the accumulator does not overflow."""
+    """Check that the accumulator does not overflow with the most beats of a block, all ones."""
     await tb.send([b"\xff" * BEAT_BYTES] * LONGEST)
     await tb.send([b"\xff\xfe" * (BEAT_BYTES // 2)] * LONGEST)
     await tb.drain()

@@ -58,7 +58,7 @@ async def in_order(tb, offer, pop):
 
 @TB.test()
 async def reset_while_full(tb):
-    """A reset of a single cycle empties both places."""
+    """Check that a reset of a single cycle empties both places."""
     for _ in range(10):
         for _ in range(3):
             await tb.step(1.0, 0.0)

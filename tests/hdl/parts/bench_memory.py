@@ -21,7 +21,7 @@ class TB(Lockstep):
         self.reads = 0
 
     async def access(self, read: int, write: int | None = None) -> None:
-        """Reads and, given an address, writes. What a block RAM reads where it writes is undefined."""
+        """Read and, given an address, write. What a block RAM reads where it writes is undefined."""
         dut, word = self.dut, random.getrandbits(WIDTH)
         dut.read_address.value = read
         dut.write_address.value = random.randrange(DEPTH) if write is None else write
@@ -44,7 +44,7 @@ class TB(Lockstep):
             self.words[write] = word
 
     async def fill(self) -> None:
-        """Writes every address, in a random order."""
+        """Write every address, in a random order."""
         for address in random.sample(range(DEPTH), DEPTH):
             self.words[address] = random.getrandbits(WIDTH)
             await self.cycle(write=1, write_address=address, write_data=self.words[address])

@@ -30,7 +30,7 @@ class TB(Lockstep):
         cocotb.start_soon(self._watch())
 
     async def _watch(self) -> None:
-        """Records ``tkeep`` of every beat, and holds the stream to its rules (IHI 0051A, 2.2.1)."""
+        """Record ``tkeep`` of every beat, and hold the stream to its rules (IHI 0051A, 2.2.1)."""
         dut, waiting = self.dut, None
         signals = [dut.m_axis_tdata, dut.m_axis_tkeep, dut.m_axis_tuser, dut.m_axis_tlast]
         while True:
@@ -45,7 +45,7 @@ class TB(Lockstep):
                 self.keeps.append(beat[1])
 
     async def send(self, data: bytes, bad: bool) -> None:
-        """A frame, a beat per cycle where there is room; after its end its last beat holds noise."""
+        """Send a frame, a beat per cycle where there is room; its last beat holds noise after its end."""
         self.frames.append((data, bad))
         beats = [data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)]
         for index, beat in enumerate(beats):
@@ -95,7 +95,7 @@ async def every_length(tb, stall):
 
 @TB.test()
 async def stalled_for_long(tb):
-    """The queue fills to the last place while the sink sleeps, and nothing is lost."""
+    """Check that the queue fills to the last place while the sink sleeps, and that nothing is lost."""
     for _ in range(5):
         tb.sink.set_pause_generator(itertools.chain([True] * 200, itertools.repeat(False)))
         for _ in range(20):

@@ -42,7 +42,7 @@ async def filled_to_the_brim(tb):
 
 @TB.test()
 async def one_item_per_cycle(tb):
-    """A pushing and a popping end that never pause: ``room`` stays, each item leaves after LATENCY cycles."""
+    """Check that, if neither end pauses, ``room`` stays high and each item leaves after LATENCY cycles."""
     for _ in range(300):
         assert tb.read("room")
         await tb.step(1.0, 1.0)
@@ -62,7 +62,7 @@ async def random_pauses(tb, push, pop):
 
 @TB.test()
 async def bursts(tb):
-    """Runs of pushes and of pops, so that the queue is often full and often empty."""
+    """Check runs of pushes and of pops, so that the queue is often full and often empty."""
     for _ in range(60):
         push, pop = random.choice([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.5, 0.9)])
         for _ in range(random.randint(1, 2 * DEPTH)):

@@ -41,7 +41,7 @@ class QueueBench(Lockstep):
         return wants
 
     async def end(self, wants: bool, pop: bool) -> None:
-        """The cycle, with an item if the producer pushes. After the pop."""
+        """End the cycle, with an item if the producer pushes. Call this after the pop."""
         item = random.getrandbits(WIDTH)
         if wants:
             self.items.append((item, self.now))

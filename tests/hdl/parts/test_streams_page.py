@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
 
 
 def scaler(code: str) -> wiring.Component:
-    """The component that ``code`` defines."""
+    """Return the component that ``code`` defines."""
     names: dict[str, Any] = {
         "AXIStream": AXIStream, "In": In, "Module": Module, "Out": Out, "Pipeline": Pipeline,
         "PushQueue": PushQueue, "stream": stream, "wiring": wiring,
@@ -30,7 +30,7 @@ def scaler(code: str) -> wiring.Component:
 
 
 def passed(dut: wiring.Component) -> tuple[list[int], list[int]]:
-    """What must come out and what does, while the consumer sleeps, then takes at random."""
+    """Return what must come out and what does, while the consumer sleeps, then takes at random."""
     source = random.Random(1)
     sent: list[int] = []
     came: list[int] = []

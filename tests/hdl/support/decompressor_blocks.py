@@ -65,7 +65,7 @@ class Block:
         return -(-len(self.data) // BEAT_BYTES)
 
     def check(self, data: bytes, malformed: bool, burst_bytes: int = BEAT_BYTES) -> None:
-        """Raises ``AssertionError`` unless this is the right answer to the block.
+        """Raise ``AssertionError`` unless this is the right answer to the block.
 
         Before the first fault's group the lanes must be right, too; after it they are unspecified.
         """
@@ -92,17 +92,17 @@ class Block:
 
 
 def type_of(base: int) -> LaneType:
-    """The type of a block's lanes."""
+    """Return the type of a block's lanes."""
     return BF16_LANES if BEAT.half and base >= BF16_LANES.shim_offset else FP32_LANES
 
 
 def any_base(e0: int) -> int:
-    """The base of a block of any type."""
+    """Return the base of a block of any type."""
     return e0 + random.choice(TYPES).shim_offset
 
 
 def good(count: int, params: Parameters, values: str, source: random.Random) -> Block:
-    """The compressor's block for ``count`` values of a kind of ``values.KINDS``."""
+    """Return the compressor's block for ``count`` values of a kind of ``values.KINDS``."""
     if CODEC == "planes":
         kind = source.choice(TYPES)
         each = LANE_BYTES // kind.bytes
@@ -121,7 +121,7 @@ def good(count: int, params: Parameters, values: str, source: random.Random) -> 
 
 
 def of_tags(tags: Bits, params: Parameters, source: random.Random) -> Block:
-    """A good block with these tags, vectors drawn from the compressor's own for them."""
+    """Return a good block with these tags, with vectors drawn from the compressor's own for them."""
     exponents = {0: (1, 1), 1: (params.e0, params.t - 1), 2: (params.t, 126), 3: (127, 254)}
     lanes = [source.randint(*exponents[int(tag)]) << 23 | source.getrandbits(23) for tag in tags]
     found, vectors = codec.compress_lanes(np.array(lanes, np.uint32), params)
@@ -134,7 +134,7 @@ def _plane_bytes(block: Block) -> int:
 
 
 def cut_in_plane(block: Block, source: random.Random) -> Block:
-    """It ends inside its tag plane."""
+    """Cut the block inside its tag plane."""
     end = source.randrange(1, _plane_bytes(block))
     return Block(block.data[:end], block.count, block.base, "cut in plane")
 
@@ -148,7 +148,7 @@ def cut_zeros(block: Block, source: random.Random) -> Block:
 
 
 def cut_in_data(block: Block, source: random.Random) -> Block:
-    """Data are missing, from one byte to all."""
+    """Cut off data of the block, from one byte to all."""
     missing = min(source.choice([1, 2, 31, 32, 33, 10_000]), len(block.data) - _plane_bytes(block))
     return Block(block.data[: len(block.data) - missing], block.count, block.base, "cut in data")
 
@@ -160,7 +160,7 @@ def left_over(block: Block, source: random.Random) -> Block:
 
 
 def of_codes(codes: list[int], count: int, base: int, source: random.Random) -> Block:
-    """A good block of the codec planes with these codes, any bits in its data, absent lanes zero."""
+    """Return a good block of the codec planes with these codes, any bits in its data, absent lanes zero."""
     plane = [*codes, *[0] * (-len(codes) % CODE_WORD_GROUPS)]
     kind = type_of(base)
     data = bytearray(b"".join(source.randbytes(kind.code_bytes[code]) for code in codes))
@@ -176,7 +176,7 @@ def of_codes(codes: list[int], count: int, base: int, source: random.Random) -> 
 
 
 def rest_code(block: Block, source: random.Random) -> Block:
-    """A code after the last group is not zero, with data for it or without."""
+    """Make a code after the last group nonzero, with data for it or without."""
     groups = -(-block.count // GROUP_LANES)
     if groups % CODE_WORD_GROUPS == 0:
         e0 = block.base - type_of(block.base).shim_offset
@@ -190,7 +190,7 @@ def rest_code(block: Block, source: random.Random) -> Block:
 
 
 def absent_lane(block: Block, source: random.Random) -> Block:
-    """A lane that the block does not have is not zero: one bit of its data is set."""
+    """Make a lane that the block does not have nonzero: set one bit of its data."""
     count = block.count if block.count % GROUP_LANES else block.count - 1
     code = source.choice([1, 3, 13, 14, RAW_CODE])
     codes = [source.choice([0, 2, 5, RAW_CODE]) for _ in range(0, count - GROUP_LANES, GROUP_LANES)]
@@ -209,12 +209,12 @@ def absent_lane(block: Block, source: random.Random) -> Block:
 
 
 def impossible(block: Block, source: random.Random) -> Block:
-    """A base so small that 8-bit vectors' exponents may fall below 1."""
+    """Give the block a base so small that 8-bit vectors' exponents may fall below 1."""
     return Block(block.data, block.count, source.randrange(0, 9), "impossible")
 
 
 def absent_tag(block: Block, source: random.Random) -> Block:
-    """An absent lane of the last group is tagged; its vector is there, so that only the tag is wrong."""
+    """Tag an absent lane of the last group, and add its vector, so that only the tag is wrong."""
     if block.count % GROUP_LANES == 0:
         return absent_tag(Block(block.data, block.count - 1, block.base, block.kind), source)
     plane = bytearray(block.data[: _plane_bytes(block)])
@@ -246,7 +246,7 @@ MALFORMATIONS: dict[str, Callable[[Block, random.Random], Block]] = {
 
 
 def lengths(source: random.Random) -> int:
-    """A lane count that is likely to matter."""
+    """Return a lane count that is likely to matter."""
     return source.choice(
         [
             source.randint(1, 64), source.randint(1, 64), source.randint(120, 136), source.randint(249, 264),
@@ -256,7 +256,7 @@ def lengths(source: random.Random) -> int:
 
 
 def mixture(number: int, base: int | None, spoil: float, source: random.Random) -> list[Block]:
-    """``number`` blocks of any kind, a share ``spoil`` of them spoilt; all of ``base`` if given."""
+    """Return ``number`` blocks of any kind, a share ``spoil`` of them spoilt; all of ``base`` if given."""
     blocks: list[Block] = []
     while len(blocks) < number:
         block = good(lengths(source), source.choice(ALL_PARAMETERS), source.choice(list(KINDS)), source)

@@ -115,7 +115,7 @@ PAUSES: dict[str, tuple[tuple[float, int] | None, tuple[float, int] | None]] = {
 
 
 def bits(config: EngineConfig) -> int:
-    """The value of an engine's ``config`` port."""
+    """Return the value of an engine's ``config`` port."""
     numbers = config.parameters
     fields = {"t": 0, "b": 0} | asdict(numbers)
     fields |= {
@@ -202,7 +202,7 @@ class EngineTB(TestBench):
                 self.reports.append(int(dut.reports_payload.value))
 
     def _taken(self, first: bool, last: bool) -> None:
-        """A beat has left: note when, and hold it to what AXIStream says of ``tkeep``."""
+        """Note when a beat has left, and hold it to what AXIStream says of ``tkeep``."""
         if first:
             self.begun.append(self.cycle)
         keep = int(self.dut.m_axis_tkeep.value)
@@ -233,7 +233,7 @@ class EngineTB(TestBench):
     async def run(
         self, stimuli: Iterable[Stimulus], pauses: str = "none", *, keep_paused: bool = False
     ) -> list[Passage]:
-        """Sends frames back to back and checks every answer and report; fails where the engine hangs.
+        """Send frames back to back and check every answer and report; fail where the engine hangs.
 
         ``pauses``: a key of :data:`PAUSES`; ``keep_paused`` leaves them to the test.
         """

@@ -33,7 +33,7 @@ PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)
 
 
 def be16(frame: bytes, at: int) -> int:
-    """The big-endian 16-bit field at byte ``at``."""
+    """Return the big-endian 16-bit field at byte ``at``."""
     return int.from_bytes(frame[at : at + 2], "big")
 
 
@@ -126,14 +126,14 @@ def cut_frames(data: bytes, form: Callable[[bytes], bytes] = bytes) -> list[Stim
 
 
 def with_good_between(stimuli: list[Stimulus], step: int, good: Callable[[], bytes]) -> list[Stimulus]:
-    """The stimuli with a good frame in every place that is a multiple of ``step``."""
+    """Insert a good frame in every place that is a multiple of ``step``; return the stimuli."""
     for place in range(0, len(stimuli), step):
         stimuli.insert(place, Stimulus(good(), name="good one between"))
     return stimuli
 
 
 def ragged(frame: bytes, places: Iterable[int]) -> Iterator[Stimulus]:
-    """The frame with each of these beats, before ``tlast``, not full; good frames follow each time."""
+    """Yield the frame with each of these beats, before ``tlast``, not full; good frames follow each time."""
     for place in sorted(places):
         yield Stimulus(frame, name="ragged", partial=place)
         yield from (Stimulus(frame, name="after a ragged one"), *ones(1))
@@ -162,7 +162,7 @@ def with_configs(frames: Sequence[Frame]) -> list[Stimulus]:
 
 
 def segments(data: Callable[[int], bytes], size: int, number: int, tos: int = 0x28) -> list[Stimulus]:
-    """``number`` segments of one flow, of ``size`` bytes of payload each."""
+    """Return ``number`` segments of one flow, of ``size`` bytes of payload each."""
     return [
         Stimulus(tcp(data(index), sequence=size * index, tos=tos), name=f"segment of {size} bytes")
         for index in range(number)
@@ -170,7 +170,7 @@ def segments(data: Callable[[int], bytes], size: int, number: int, tos: int = 0x
 
 
 def barely(size: int) -> bytes:
-    """A payload that saves 12 bytes: the ratio of compression that is next to 1."""
+    """Return a payload that saves 12 bytes: the compression ratio closest to 1."""
     lanes = size // 4
     shorter = -(-(8 + 2 * -(-lanes // GROUP_LANES) + 12) // 2)  # lanes of 16 bits instead of 32
     values = np.full(lanes, 1.5, "<f4")
@@ -179,7 +179,7 @@ def barely(size: int) -> bytes:
 
 
 def pattern(size: int, *values: float) -> bytes:
-    """A payload that repeats ``values``."""
+    """Return a payload that repeats ``values``."""
     return np.resize(np.array(values, "<f4"), size // 4).tobytes()
 
 
@@ -195,7 +195,7 @@ RATIOS: dict[str, Callable[[int], bytes]] = {
 
 
 def shim(base: int, length: int) -> bytes:
-    """A valid shim."""
+    """Return a valid shim."""
     head = SHIM_MAGIC.to_bytes(2, "big") + bytes([CODECS["paper"].version, base])
     return head + length.to_bytes(2, "big") + bytes(2)
 
@@ -220,7 +220,7 @@ def malformed_frames(number: int) -> list[Stimulus]:
 
 
 def ones(number: int) -> list[Stimulus]:
-    """A run of frames of one beat, as a switch would never send them, but a host's test might."""
+    """Return a run of frames of one beat, as a switch would never send them, but a host's test might."""
     return [
         Stimulus(random.randbytes(random.randint(1, 32)), random.random() < 0.1, name="one beat")
         for _ in range(number)
@@ -233,6 +233,6 @@ def minimum_frames(number: int, tos: int = 0) -> list[Stimulus]:
 
 
 def long_frame(size: int, tagged: bool, bad: bool = False) -> Stimulus:
-    """A datagram of 400 bytes of floats in a frame of ``size`` bytes, most of it padding."""
+    """Return a datagram of 400 bytes of floats in a frame of ``size`` bytes, most of it padding."""
     head = udp(payload("gradients", 100), tos=0x28 if tagged else 0)
     return Stimulus(head + random.randbytes(size - len(head)), bad, name="long frame")

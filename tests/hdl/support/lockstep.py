@@ -59,15 +59,15 @@ class Lockstep(TestBench):
         await FallingEdge(self.dut.aclk)
 
     def read(self, name: str) -> int:
-        """An output of the present cycle."""
+        """Return an output of the present cycle."""
         return int(getattr(self.dut, name).value)
 
     def fields(self, name: str) -> Any:
-        """An output of the present cycle, by its fields."""
+        """Return an output of the present cycle, by its fields."""
         return self._layouts[name].from_bits(self.read(name))
 
     def write(self, name: str, value: int | dict[str, int]) -> None:
-        """An input from now on; fields that ``value`` does not name are noise."""
+        """Drive an input from now on; fields that ``value`` does not name are noise."""
         if isinstance(value, dict):
             layout = self._layouts[name]
             noise = {field: random.getrandbits(place.width) for field, place in layout}
@@ -78,7 +78,7 @@ class Lockstep(TestBench):
         getattr(self.dut, name).value = value
 
     def due(self, latency: int, **outputs: int | dict[str, int]) -> None:
-        """These outputs, or fields of outputs, must have these values ``latency`` cycles from now."""
+        """Expect these values of outputs, or of fields of outputs, ``latency`` cycles from now."""
         self._due[self.now + latency].update(outputs)
 
     async def cycle(self, **inputs: int | dict[str, int]) -> None:

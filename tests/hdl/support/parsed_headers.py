@@ -8,7 +8,7 @@ from inceptionn.wire import LANE_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict
 
 
 def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | None]:
-    """The first objection of the headers, or 0, and what they hold where they hold anything."""
+    """Return the first objection to the headers, or 0, and what they hold where they hold anything."""
     config = stimulus.config
     if not config.enable or (transmit and not config.parameters.valid):
         return Verdict.DISABLED, None
@@ -27,7 +27,7 @@ def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | Non
 
 
 def fields(headers: Headers, stimulus: Stimulus) -> dict[str, int]:
-    """The members of ``ParsedHeader`` that the headers fix."""
+    """Return the members of ``ParsedHeader`` that the headers fix."""
     tcp_ = headers.protocol == PROTOCOL_TCP
     found = {
         "tcp": int(tcp_),

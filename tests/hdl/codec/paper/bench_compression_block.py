@@ -48,7 +48,7 @@ class TB(Lockstep):
             await edge
 
     async def one(self, lane: int, params: Parameters, present: bool) -> None:
-        """A lane with numbers of its own, which hold for the two cycles that they must."""
+        """Send a lane with numbers of its own, which hold for the two cycles that they must."""
         (answer,) = answers(np.array([lane], np.uint32), params)
         tag, vector, cleared = answer if present else (Tag.ZERO, 0, 0)
         self.due(LATENCY, tag=tag, vector=vector, cleared=cleared)

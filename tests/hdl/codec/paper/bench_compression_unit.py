@@ -17,7 +17,7 @@ class TB(Lockstep):
     """A burst per cycle in, all of its answer ``LATENCY`` cycles later."""
 
     async def send(self, lanes: Bits, params: Parameters) -> None:
-        """A block's bursts, with numbers that hold one cycle longer than the last of them."""
+        """Send a block's bursts, with numbers that hold one cycle longer than the last of them."""
         dut = self.dut
         dut.e0.value, dut.t.value, dut.b.value = params.e0, params.t, params.b
         for group in groups_of(lanes, params):

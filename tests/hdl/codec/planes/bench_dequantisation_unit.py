@@ -32,7 +32,7 @@ EVERY_E0 = range(EXPONENT_BIAS - MAX_K, EXPONENT_BIAS - MIN_K + 1)
 
 
 def planes_of(z: Bits, kind: LaneType) -> bytes:
-    """A group's planes, and arbitrary bytes above them."""
+    """Return a group's planes, and arbitrary bytes above them."""
     each_bit = (z >> np.arange(kind.planes, dtype=np.uint32)[:, np.newaxis] & 1).astype(np.uint8)
     planes = np.packbits(each_bit, axis=1, bitorder="little").tobytes()
     return planes + random.randbytes(BURST_BYTES - len(planes))
