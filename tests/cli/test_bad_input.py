@@ -122,7 +122,7 @@ def bad_values(name: str, option: str, kind: type) -> Iterator[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: files that are right and files that are not."""
+    """Return the working directory, with files that are right and files that are not."""
     monkeypatch.chdir(tmp_path)
     values = np.linspace(-0.01, 0.01, 64, dtype=np.float32)
     np.save("good.npy", values)
@@ -160,7 +160,7 @@ def no_work() -> Iterator[None]:
 
 
 def words_of(name: str, option: str, is_option: bool, value: str) -> list[str]:
-    """The command line."""
+    """Return the command line that gives ``value`` to the option or the argument."""
     given = list(GIVEN.get(name, []))
     if not is_option:
         return [*name.split(), "--", value] if not given else [*name.split(), *given[1:], "--", value]

@@ -115,7 +115,7 @@ def test_the_shell_completes_commands_and_options(words: str, place: int, found:
 
 @pytest.fixture
 def bar(tmp_path: Path) -> Path:
-    """A file that answers as the registers of a NIC after reset."""
+    """Return a file that answers as the registers of a NIC after reset."""
     memory = bytearray(1 << 12)
     for register in REGISTERS:
         struct.pack_into("<I", memory, register.offset, register.reset)

@@ -23,7 +23,7 @@ INSTALL = "pip install 'inceptionn[mpi]' [/] [red]x[/red] :smile:"
 
 
 def printed(thing: Any, width: int = 80, **options: Any) -> str:
-    """What a console of that width prints."""
+    """Return what a console of this width prints."""
     console = Console(width=width, file=io.StringIO(), **options)
     console.print(thing)
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]

@@ -61,7 +61,7 @@ SHARED = {
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The VC709's files, written once."""
+    """Return the folder of the VC709's files, written once."""
     out = tmp_path_factory.mktemp("generated") / "new" / "vc709"
     assert cli.main(["generate", "--board", "vc709", "--ports", "1", "--out", str(out)]) == 0
     return out

@@ -16,7 +16,7 @@ PATHS = os.pathsep.join(["/usr/bin", "/bin"])
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A shell that knows nothing of the environment."""
+    """Set PATH and YOSYS as in a shell that knows nothing of the interpreter's environment."""
     monkeypatch.setenv("PATH", PATHS)
     monkeypatch.delenv("YOSYS", raising=False)
     return monkeypatch

@@ -20,7 +20,7 @@ WAVES = [pytest.param("verilator", marks=pytest.mark.slow), "icarus"]
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    """The bench as a module, for its component; the simulation imports it again by itself."""
+    """Return the bench as a module, for its component; the simulation imports it again by itself."""
     spec = importlib.util.spec_from_file_location("inceptionn_tests_bench_accumulator", BENCH)
     assert spec is not None
     assert spec.loader is not None

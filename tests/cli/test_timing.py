@@ -35,7 +35,7 @@ CLOCK, OTHER_CLOCK, RESET, ENABLE = 2, 3, 4, 5
 
 
 def register(data: int | str, out: int, **changes: Any) -> dict[str, Any]:
-    """A flip-flop as Yosys writes it, without enable and reset."""
+    """Return a flip-flop as Yosys writes it, without enable and reset."""
     connections = {"CLK": [CLOCK], "DI": [data], "LSR": ["0"], "Q": [out]} | changes.pop("pins", {})
     return {
         "type": "TRELLIS_FF",
@@ -46,7 +46,10 @@ def register(data: int | str, out: int, **changes: Any) -> dict[str, Any]:
 
 
 def netlist(width: int, *registers: dict[str, Any], extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A RAM with read data 100 and 101 (halves B and A of a wide one), registers, and one output 200."""
+    """Return a netlist with a RAM, these registers, and one output, 200.
+
+    The RAM's read data are 100 and 101 (halves B and A of a wide one).
+    """
     pins = {"CLKA": [CLOCK], "CLKB": [CLOCK], "DOB0": [100], "DOA0" if width == 36 else "DOB1": [101]}
     ram = {
         "type": "DP16KD",

@@ -29,7 +29,7 @@ MakeCluster = Callable[..., Cluster]
 
 
 def start(cluster: Cluster, host: int, name: str, *arguments: object) -> subprocess.Popen[str]:
-    """Starts a program of host_programs.py on a host."""
+    """Start a program of host_programs.py on a host."""
     argv = [sys.executable, str(PROGRAMS), name, *map(str, arguments)]
     variables = {**os.environ, **environment(cluster.hosts, host), "OMP_NUM_THREADS": "1"}
     return cluster.hosts[host].popen(
@@ -38,7 +38,7 @@ def start(cluster: Cluster, host: int, name: str, *arguments: object) -> subproc
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a program said in its last line, as JSON, once it has ended well."""
+    """Wait for a program, which must succeed; return what its last line says, as JSON."""
     try:
         output, _ = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -51,7 +51,7 @@ def result(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def wait_for_line(process: subprocess.Popen[str]) -> str:
-    """The next line that a program says."""
+    """Wait for the next line that a program says, and return it."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -62,12 +62,12 @@ def gradients(seed: int, count: int) -> Floats:
 
 
 def halves(seed: int, count: int) -> Floats:
-    """The same gradients in bf16, as words."""
+    """Return the same gradients as `gradients`, in bf16, as words."""
     return (gradients(seed, count).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def seen(values: Floats, codec: str = "paper") -> Floats:
-    """What both NICs, by the golden model, make of values."""
+    """Return what both NICs, by the golden model, make of values."""
     if values.dtype == np.uint16:
         return np.asarray(planes.lossy(values, BOUND, BF16_LANES))
     make = lossy if codec == "paper" else planes.lossy
@@ -87,7 +87,7 @@ def assert_no_wrong_value(received: Floats, sent: Floats, codec: str = "paper") 
 
 
 def total(reports: Any, name: str) -> int:
-    """A register's sum over all hosts."""
+    """Return a register's sum over all hosts."""
     return sum(host.registers.get(name, 0) for host in reports)
 
 

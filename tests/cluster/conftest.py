@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts
 
 @pytest.fixture(scope="session")
 def verilog_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The real ``inceptionn_nic`` by the words of `NIC_VARIANTS`.
+    """Return a function that writes the real ``inceptionn_nic`` for a key of `NIC_VARIANTS`.
 
     ``INCEPTIONN_NIC_VERILOG`` names a file to take for paper.
     """

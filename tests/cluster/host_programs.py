@@ -36,7 +36,7 @@ def say(**facts: Any) -> None:
 
 
 def allreduce(count: str, path: str, folder: str) -> None:
-    """The sum of all ranks' gradients; the result goes to ``folder``."""
+    """Sum all ranks' gradients, and save the result in ``folder``."""
     from inceptionn.collectives import allreduce_comp
     from inceptionn.transport import connect
 
@@ -52,7 +52,7 @@ def allreduce(count: str, path: str, folder: str) -> None:
 
 
 def receive(folder: str, port: str, marked: str = "1") -> None:
-    """Takes one connection; received bytes go to ``folder``, even if the connection ends in an error."""
+    """Take one connection; write received bytes to ``folder``, even if the connection ends in an error."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if marked in MARKS:
@@ -79,7 +79,7 @@ def receive(folder: str, port: str, marked: str = "1") -> None:
 
 
 def send(host: str, port: str, seed: str, count: str, marked: str = "1", pieces: str = "1") -> None:
-    """Sends gradients in equal pieces; the next piece follows when a line of input comes."""
+    """Send gradients in equal pieces; the next piece follows when a line of input comes."""
     data = gradients(int(seed), int(count), marked).tobytes()
     with socket.socket() as connection:
         connection.settimeout(PATIENCE)
@@ -98,7 +98,7 @@ def send(host: str, port: str, seed: str, count: str, marked: str = "1", pieces:
 
 
 def send_pieces(host: str, port: str, seed: str, sizes: str) -> None:
-    """Sends gradients as segments of the given sizes: each is acknowledged before the next is written."""
+    """Send gradients as segments of the given sizes; each is acknowledged before the next is written."""
     lengths = json.loads(sizes)
     data = gradients(int(seed), sum(lengths) // 4 + 1).tobytes()[: sum(lengths)]
     with socket.socket() as connection:

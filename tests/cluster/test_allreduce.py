@@ -29,7 +29,10 @@ PROBE_BYTES = 9216
 
 
 def tagged_segments(frames: list[bytes], mac_end: int) -> Iterator[tuple[tuple[int, ...], int, bytes, bool]]:
-    """Marked TCP segments that a host sent: connection, sequence number, payload as it is there, SYN."""
+    """Yield each marked TCP segment that a host sent: connection, sequence number, payload, SYN.
+
+    The payload is as the frames contain it, compressed or not.
+    """
     for frame in frames:
         if frame[11] != mac_end or frame[12:14] != b"\x08\x00" or frame[15] & 0xFC != 0x28 or frame[23] != 6:
             continue
@@ -65,7 +68,10 @@ def raw_ranges(wire: Path, rank: int) -> dict[tuple[int, ...], list[tuple[int, i
 
 
 def block(number: int) -> slice:
-    """The lanes of a rank's block: a quarter, since 2^20 is a multiple of all that `Parts` aligns to."""
+    """Return the lanes of a rank's block.
+
+    They are a quarter, since 2^20 is a multiple of all that `Parts` aligns to.
+    """
     return slice(number * COUNT // RANKS, (number + 1) * COUNT // RANKS)
 
 

@@ -14,7 +14,10 @@ SUM_COUNT = 40_000
 
 
 def sums(cluster, folder: Path) -> list[dict[str, object]]:
-    """An all-reduce that asks the NICs; every rank has the same sum, within the bound of each addition."""
+    """Run an all-reduce that asks the NICs, and return what the ranks say.
+
+    Check that every rank has the same sum, within the bound of each addition.
+    """
     ranks = [start(cluster, rank, "allreduce", SUM_COUNT, "auto", folder) for rank in range(cluster.size)]
     answers = [result(rank) for rank in ranks]
     found = [np.load(folder / f"{rank}.npy") for rank in range(cluster.size)]

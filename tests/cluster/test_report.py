@@ -15,7 +15,7 @@ from inceptionn.sim.golden.packets import tcp
 
 
 def text(table: object) -> list[str]:
-    """A table's rows as people see them, blanks between cells made one."""
+    """Return a table's rows as people see them, with single blanks between cells."""
     console = Console(width=200, file=io.StringIO(), record=True)
     console.print(table)
     return [" ".join(line.replace("│", " ").split()) for line in console.export_text().splitlines()]

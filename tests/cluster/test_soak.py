@@ -53,7 +53,7 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec:
 
 
 def balance_one(host: HostReport) -> None:
-    """The counters of one host agree: TAP, engines, MAC and switch port."""
+    """Check that the counters of one host agree: TAP, engines, MAC and switch port."""
     registers, mac = host.registers, host.mac
     for direction in ("tx", "rx"):
         name = direction.upper()
@@ -73,7 +73,7 @@ def balance_one(host: HostReport) -> None:
 
 
 def balance_all(reports: list[HostReport]) -> None:
-    """The counters of all hosts agree: each class of frames that an engine has sent, others have received."""
+    """Check that the counters of all hosts agree: each class of frames that engines send, others receive."""
     assert total(reports, "TX_COMPRESSED") == total(reports, "RX_RESTORED")
     for name in _ANSWERS:
         assert total(reports, f"TX_{name}") == total(reports, f"RX_{name}")

@@ -19,7 +19,7 @@ RANKS, STEPS = 4, 50
 
 
 def training(cluster: Namespaces, folder: Path) -> subprocess.Popen[str]:
-    """Starts the job: raw first, then, when the file "go" is there, through the NICs."""
+    """Start the job: raw first, then, when the file "go" is there, through the NICs."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'inceptionn[dev]'")
     from inceptionn.evaluate.training import digits
 

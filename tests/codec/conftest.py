@@ -57,7 +57,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def mixed():
-    """A function from a number to values of all classes, with special values among them."""
+    """Return a function that makes a number of values of all classes, special values among them."""
 
     def make(count: int, seed: int = 0) -> np.ndarray:
         source = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ def _any_path(path: str) -> None:
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    """The same values in float32; NaNs of float16 quiet."""
+    """Return the same values in float32; NaNs of float16 become quiet."""
     if x.dtype == np.uint16:
         return (x.astype(np.uint32) << 16).view(np.float32)
     with np.errstate(invalid="ignore"):
@@ -51,7 +51,7 @@ def as_bits(x: np.ndarray) -> np.ndarray:
 
 
 def some_values(dtype: str, count: int) -> np.ndarray:
-    """Normal values with NaNs, infinities and large values among them."""
+    """Return normally distributed values with NaNs, infinities and large values among them."""
     x = np.random.default_rng(count).standard_normal(count).astype(np.float32) * np.float32(0.01)
     x[5::97] *= 3e4
     x[6::501], x[7::503] = np.nan, -np.inf

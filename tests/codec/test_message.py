@@ -17,7 +17,7 @@ from inceptionn.sim import golden
 
 
 def sealed(message: bytes, **fields: tuple[str, int, int]) -> bytes:
-    """The message with some fields (format, offset, value) replaced, and its checksum made right again."""
+    """Replace some fields (format, offset, value) of the message, and correct its checksum."""
     changed = bytearray(message)
     for kind, offset, value in fields.values():
         struct.pack_into("<" + kind, changed, offset, value)

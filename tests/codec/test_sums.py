@@ -32,7 +32,7 @@ def values(count: int, seed: int, k: int, scale: int) -> np.ndarray:
 
 
 def verdict(call) -> tuple[str, bytes | str]:
-    """What a call returns, as bytes, or its error."""
+    """Return what a call returns, as bytes, or its error."""
     try:
         found = call()
     except (OverflowError, ValueError) as error:

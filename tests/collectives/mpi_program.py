@@ -34,7 +34,7 @@ def same_everywhere(y: np.ndarray) -> None:
 
 
 def collectives() -> None:
-    """A communicator in place of a transport: every path and algorithm."""
+    """Check every path and algorithm with a communicator in place of a transport."""
     for count in (0, 1, 2, 5, 300_001):
         for algorithm in ("ring", "hierarchical", "worker_aggregator"):
             for path, bound in (("off", 1e-6), ("software", (size + 1) * 2**-10)):
@@ -279,7 +279,7 @@ def bootstrap() -> None:
 
 
 def disagreement() -> None:
-    """An error on every rank, and MPI goes on."""
+    """Check that a disagreement is an error on every rank, and that MPI goes on."""
     count = 10 + (rank == size - 1)
     with pytest.raises(MismatchError, match=f"count differs: rank 0 has 10, rank {size - 1} has 11"):
         allreduce_comp(comm, x[:count], np.empty(count, np.float32))
@@ -289,7 +289,7 @@ def disagreement() -> None:
 
 
 def silence() -> None:
-    """A rank that does not take part: the others time out, or hear of one who did."""
+    """Check that the others time out, or hear of one that did, if a rank does not take part."""
     transport = MpiTransport(comm, timeout=1.0)
     transport.barrier()
     if rank == size - 1:
@@ -349,7 +349,7 @@ def patience() -> None:
 
 
 def too_long() -> None:
-    """A message that does not fit its buffer is an error, at the other ranks too."""
+    """Check that a message that does not fit its buffer is an error, at the other ranks too."""
     transport = MpiTransport(comm, timeout=10.0)
     transport.barrier()
     if rank == 0:

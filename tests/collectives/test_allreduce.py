@@ -35,7 +35,7 @@ def gradients(ranks: int, count: int, scale: float = 1e-2) -> np.ndarray:
 def reduced(
     group: Group, x: np.ndarray, op: Op = SUM, nic: Codec | None = None, scale: Any = None, **settings: Any
 ) -> np.ndarray:
-    """The result, after a look that it has the same bits at all ranks and left the send buffers alone.
+    """Return the result; check that all ranks have the same bits and the send buffers are unchanged.
 
     Not scaled, so that the bound is that of the codec.
     """

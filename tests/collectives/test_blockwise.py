@@ -31,7 +31,7 @@ def values(ranks: int, count: int, scale: float = 1e-2) -> np.ndarray:
 def scattered(
     group: Group, x: np.ndarray, counts: list[int], nic: Codec | None = None, **settings: Any
 ) -> np.ndarray:
-    """The blocks of all ranks, joined. The send buffers keep their values."""
+    """Return the blocks of all ranks, joined; check that the send buffers are unchanged."""
     before = x.copy()
 
     def run(t: Transport) -> np.ndarray:
@@ -45,7 +45,7 @@ def scattered(
 
 
 def gathered(group: Group, blocks: list[np.ndarray], nic: Codec | None = None, **settings: Any) -> np.ndarray:
-    """The result, after a look that it has the same bits at all ranks and left the send buffers alone."""
+    """Return the result; check that all ranks have the same bits and the send buffers are unchanged."""
     counts = [block.size for block in blocks]
 
     def run(t: Transport) -> np.ndarray:

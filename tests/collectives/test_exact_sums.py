@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def expected(case: Case) -> bytes:
-    """The golden model's sum, or the mean from it."""
+    """Return the golden model's sum, or the mean from it."""
     ranks, totals = len(case.values), []
     for values in np.split(case.values, np.cumsum(case.sections or [case.values.shape[1]])[:-1], axis=1):
         scale = case.scale or 0

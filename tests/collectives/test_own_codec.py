@@ -170,7 +170,7 @@ def test_the_example_under_mpirun(mpirun: Callable[..., str]) -> None:
 
 @pytest.fixture
 def at_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The repository's root as working directory; a folder with ``g.npy``."""
+    """Make the repository's root the working directory; return a folder with ``g.npy``."""
     monkeypatch.chdir(ROOT)
     values = np.random.default_rng(4).normal(scale=0.01, size=9000).astype(np.float32)
     np.save(tmp_path / "g.npy", values)

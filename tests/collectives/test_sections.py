@@ -49,7 +49,7 @@ def cut(x: np.ndarray) -> list[np.ndarray]:
 
 
 def golden_sum(x: np.ndarray) -> np.ndarray:
-    """The golden model's sum of each section, with the scale that "auto" gives to it alone."""
+    """Return the golden model's sum of each section, with the scale that "auto" gives to it alone."""
     totals = []
     for values in cut(x):
         scale = common_scale("auto", [largest_exponent(own, PLANES) for own in values], len(x))

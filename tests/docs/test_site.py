@@ -50,7 +50,7 @@ class _Links(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site."""
+    """Return the folder of the built site."""
     pytest.importorskip("sphinx", reason="sphinx is not installed: pip install -e '.[docs]'")
     out = tmp_path_factory.mktemp("site")
     said_by(sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", DOCS, out)

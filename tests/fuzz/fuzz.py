@@ -161,7 +161,7 @@ def collective(source: random.Random) -> Callable[[Transport], Any]:
 
 
 def service(source: random.Random) -> Callable[[Transport], Any]:
-    """A parameter server with three members that all serve and work; what each rank does."""
+    """Return what each rank does in a parameter server with three members that all serve and work."""
     steps, codec = source.choice((1, 2)), source.choice((None, Codec(2**-10, codec="planes")))
 
     def run(t: Transport) -> Any:
@@ -286,7 +286,7 @@ class Cases:
 
 
 def _pcapng(frames: list[bytes]) -> bytes:
-    """A file of a section, an Ethernet interface, and an enhanced packet block for each frame."""
+    """Return a pcapng file: a section, an Ethernet interface, and an enhanced packet block for each frame."""
 
     def block(kind: int, body: bytes) -> bytes:
         body += bytes(-len(body) % 4)

@@ -189,7 +189,7 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.fixture
 def written(threads: Group, tmp_path: Path) -> Path:
-    """A directory with the checkpoints of two servers at step 4."""
+    """Return a directory with the checkpoints of two servers at step 4."""
     threads(2, lambda t: run(t, 4, checkpoints=tmp_path, every=4))
     return tmp_path
 

@@ -56,7 +56,10 @@ def by_gradiveq(t: Transport, own: dict[str, Floats], worker: int, codec: Codec 
 
 
 def by_compressors(t: Transport, own: dict[str, Floats], worker: int, codec: Codec | None) -> Any:
-    """Sums of compressed slices. All ranks sample the same gradients, so their compressors are alike."""
+    """Return sums of compressed slices.
+
+    All ranks sample the same gradients, so their compressors are alike.
+    """
     exchange = GradiVeQ(t, START, warm_up=0, sampling=3, compressed=2, sampling_bits=None, codec=codec)
     for step in range(3):
         exchange.all_reduce({key: value * np.float32(step + 1) for key, value in gradients(0).items()})

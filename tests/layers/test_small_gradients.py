@@ -35,7 +35,7 @@ def by_aggregator(t: Transport, **scale: Any) -> Floats:
 
 
 def by_gradiveq(t: Transport, **scale: Any) -> Floats:
-    """The keys that are no convolutions."""
+    """Return GradiVeQ's sum of a key that is no convolution."""
     gradients = {"conv": np.ones((2, 2, 3, 3), np.float32), "w": SMALL}
     return GradiVeQ(t, gradients, rest_codec=BOUND, **scale).all_reduce(gradients)["w"]
 

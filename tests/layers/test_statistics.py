@@ -27,7 +27,7 @@ def gradients(rank: int, step: int) -> dict[str, Any]:
 
 
 def sums(found: Statistics, kind: str) -> Statistics:
-    """The parts of one kind, added up."""
+    """Add up the parts of one kind."""
     whole = Statistics(kind)
     for part in found.parts:
         if part.name.startswith(f"{kind}, "):

@@ -18,7 +18,7 @@ LIMIT_S = 40
 
 
 def yosys(*commands: str, options: str = "-q", limit_s: int = 0) -> str:
-    """What Yosys prints; an empty text if it takes ``limit_s`` seconds of processor time, if given."""
+    """Return what Yosys prints; an empty text if it takes ``limit_s`` seconds of processor time, if given."""
 
     def limit() -> None:
         if limit_s:

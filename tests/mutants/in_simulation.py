@@ -18,7 +18,10 @@ ENTRY_POINTS = (
 
 
 def plan(folder: Path, numbers: list[int], jobs: int) -> dict[str, str]:
-    """The environment that makes a simulation run mutants ``numbers``; outcomes are ``folder / "N.xml"``."""
+    """Return the environment that makes a simulation run mutants ``numbers``.
+
+    Outcomes are ``folder / "N.xml"``.
+    """
     listed = ",".join(map(str, numbers))
     return {
         "PYGPI_USERS": ENTRY_POINTS,

@@ -65,7 +65,7 @@ class Mutant:
 
 
 def bench_of(entry: Entry) -> tuple[Path, str]:
-    """The component's bench, and the hash of it and of what benches share."""
+    """Return the component's bench, and the hash of it and of what benches share."""
     (bench,) = BENCHES.rglob(f"bench_{entry.bench}.py")
     shared = sorted((BENCHES / "support").glob("*.py"))
     text = "".join(path.read_text() for path in [bench, *shared])
@@ -81,7 +81,7 @@ def lowered(entry: Entry) -> str:
 
 
 def choose(rtlil: str, count: int, seed: int) -> list[Mutant]:
-    """A sample of mutants, spread over modules, cells, wires and lines as Yosys does."""
+    """Draw a sample of mutants, spread over modules, cells, wires and lines as Yosys does."""
     read, draw = f"read_rtlil <<rtlil\n{rtlil}\nrtlil", f"mutate -list {3 * count} -seed {seed}"
     listed = yosys(read, draw, options="-QT")
     mutants: list[Mutant] = []
@@ -129,7 +129,7 @@ def simulate(name: str, verilog: Path, numbers: list[int], folder: Path, jobs: i
 
 
 def outcome(path: Path) -> str:
-    """What killed a mutant: the test that failed, ``time``, or an empty text if all passed."""
+    """Return what killed a mutant: the test that failed, ``time``, or an empty text if all passed."""
     text = path.read_text()
     failed = re.search(r'<testcase [^>]*name="([^"]*)"[^>]*>\s*<(?:failure|error)', text)
     return failed[1] if failed else "" if "<testcase" in text else "time"
@@ -139,7 +139,10 @@ def outcome(path: Path) -> str:
 
 
 def prepare(name: str, count: int, seed: int) -> tuple[list[Mutant], str, Path]:
-    """The component's mutants with what is known of them, its RTLIL, and its Verilog with all of them."""
+    """Return the component's mutants with what is known of them, its RTLIL, and a folder.
+
+    The folder holds its Verilog with all of the mutants.
+    """
     rtlil = lowered(CATALOGUE[name])
     circuit = re.sub(r"^ *attribute \\src .*\n", "", rtlil, flags=re.MULTILINE)
     key = hashlib.sha256(circuit.encode()).hexdigest()[:12]
@@ -202,7 +205,7 @@ def touched() -> list[str]:
 
 
 def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
-    """What the record keeps of a component."""
+    """Return what the record keeps of a component."""
     killed, proved = (sum(one.verdict == verdict for one in mutants) for verdict in ("killed", "equivalent"))
     left = [
         {"change": one.change, "source": one.source} for one in mutants if one.verdict in ("survived", "open")
@@ -219,14 +222,14 @@ def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """A component's line of the table."""
+    """Return a component's line of the table."""
     real = row["mutants"] - row["equivalent"]
     score = f"{100 * row['killed'] / real:.1f} %" if real else "-"
     return f"{row['name']:32}{row['mutants']:8}{row['killed']:8}{row['equivalent']:12}{score:>10}"
 
 
 def commit() -> str:
-    """The last commit that changed the RTL."""
+    """Return the last commit that changed the RTL."""
     log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", "hdl"]
     return subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -35,7 +35,7 @@ def counts(text: str) -> dict[str, tuple[int, int]]:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """What the record keeps of a component."""
+    """Measure what the record keeps of a component."""
     entry = CATALOGUE[name]
     (bench,) = BENCHES.rglob(f"bench_{entry.bench}.py")
     with tempfile.TemporaryDirectory(prefix="coverage-") as folder:

@@ -85,7 +85,7 @@ def pytest_sessionfinish(exitstatus: int) -> None:
 
 
 def known() -> dict[str, Any]:
-    """What an earlier run found."""
+    """Return what an earlier run found."""
     file = Path(os.environ["REACHED"])
     return json.loads(file.read_text()) if file.exists() else {"tests": [], "lines": {}, "failed": []}
 

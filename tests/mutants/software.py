@@ -132,7 +132,7 @@ def change_at(tree: ast.Module, number: int) -> tuple[int, str] | None:
 
 
 def function_changes(text: str, number: int, file: Path) -> bytes | None:
-    """The functions that a mutant changes, with their new code, marshalled; None if it changes more."""
+    """Return the functions that a mutant changes and their new code, marshalled; None if it changes more."""
     tree = ast.parse(text)
     change_at(tree, number)
     found = changed_functions(compile(text, file, "exec"), compile(tree, file, "exec"))
@@ -140,7 +140,7 @@ def function_changes(text: str, number: int, file: Path) -> bytes | None:
 
 
 def changed_functions(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
-    """The functions that differ, with their new code; None if what runs at import differs."""
+    """Return the functions that differ, with their new code; None if what runs at import differs."""
     pairs = list(zip(old.co_consts, new.co_consts, strict=False))
     inner = [(a, b) for a, b in pairs if isinstance(a, CodeType)]
     others = [(a, b) for a, b in pairs if not isinstance(a, CodeType) and a != b]
@@ -158,7 +158,7 @@ def changed_functions(old: CodeType, new: CodeType) -> list[tuple[CodeType, Code
 
 
 def lines_of_types(text: str) -> set[int]:
-    """The lines with an operator between types."""
+    """Return the lines with an operator between types."""
     parts = [
         getattr(node, key, None) for node in ast.walk(ast.parse(text)) for key in ("annotation", "returns")
     ]
@@ -166,7 +166,10 @@ def lines_of_types(text: str) -> set[int]:
 
 
 def c_mutants(text: str) -> list[tuple[int, str, str]]:
-    """The same for a C file: operators with spaces around them, and numbers, inside functions."""
+    """Do the same as `python_mutants` for a C file.
+
+    Mutants are of operators with spaces around them, and of numbers, inside functions.
+    """
     hidden = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\n])*\"|^[ ]*#[^\n]*$|^\S[^\n]*$",
                     lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL | re.MULTILINE)  # fmt: skip
     found = []
@@ -180,7 +183,7 @@ def c_mutants(text: str) -> list[tuple[int, str, str]]:
 
 
 def compiled(file: Path, text: str, folder: Path) -> Path | None:
-    """The codec's module with this text in place of a file, or None if it does not compile."""
+    """Compile the codec's module with this text in place of a file; return None if it does not compile."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     module = project["tool"]["setuptools"]["ext-modules"][0]
     native = ROOT / "sw" / "native"
@@ -219,7 +222,7 @@ def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list
 
 
 def chosen_tests(group: str, file: Path, line: int) -> list[str]:
-    """The tests to run on a mutant in this line, the quickest first."""
+    """Return the tests to run on a mutant in this line, the quickest first."""
     names, by_line = reaching(group)
     numbers = by_line.get(f"{file}:{line}")
     if numbers is None:
@@ -231,7 +234,7 @@ def chosen_tests(group: str, file: Path, line: int) -> list[str]:
 def started(
     plugin: dict[str, str], *arguments: str, keep: tuple[int, ...] = ()
 ) -> Iterator[subprocess.Popen]:
-    """Tests with the plugin, to the first failure; they end with the context."""
+    """Start tests with the plugin, to the first failure; they end with the context."""
     path = os.pathsep.join(filter(None, (plugin.get("PYTHONPATH"), str(Path(__file__).parent))))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "reaching"]
     command += ["-m", "not slow", *arguments]
@@ -258,7 +261,7 @@ def pytest(limit_s: float, plugin: dict[str, str], *arguments: str) -> int:
 
 @contextmanager
 def forking(group: str) -> Iterator[TextIO]:
-    """A process that has collected the group's tests, to be sent orders."""
+    """Yield a stream for orders to a process that has collected the group's tests."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ours.makefile("rw") as stream:
         orders = {"ORDERS": str(theirs.fileno())}
@@ -268,7 +271,7 @@ def forking(group: str) -> Iterator[TextIO]:
 
 
 def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str | None:
-    """The same as `verdict_of`; None if the tests' process does not have all of the functions."""
+    """Return the same as `verdict_of`; None if the tests' process does not have all of the functions."""
     order = {"functions": functions.hex(), "tests": tests, "limit_s": 10 * HANG_S}
     stream.write(f"{json.dumps(order)}\n")
     stream.flush()

@@ -88,7 +88,7 @@ def test_hosts_are_hosts() -> None:
 
 
 def shaped(network: Network, host: int) -> list[str]:
-    """The rates of a host's own end and of the switch's end, as tc tells them."""
+    """Return the rates of a host's own end and of the switch's end, as tc tells them."""
     ends = [(network.hosts[host].name, "eth0"), (network.switch, f"port{host}")]
     found = []
     for namespace, device in ends:
@@ -194,7 +194,7 @@ def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: s
 
 @pytest.fixture
 def fallback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The registry's folder where /run cannot be written."""
+    """Return the registry's folder where /run cannot be written."""
     iproute.require()
     monkeypatch.setattr(os, "access", lambda path, mode: path != "/run")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

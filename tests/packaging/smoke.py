@@ -17,7 +17,7 @@ from inceptionn.codec import available_paths
 
 
 def command(*arguments: str) -> str:
-    """What ``inceptionn`` prints; the one of this interpreter's environment."""
+    """Return what ``inceptionn`` prints; the program is that of this interpreter's environment."""
     program = Path(sys.executable).parent / "inceptionn"
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, check=True).stdout
 

@@ -40,7 +40,7 @@ def run(*command: object, cwd: Path | str = "/") -> str:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and, built from it, the wheel; as ``python -m build`` makes them."""
+    """Return a folder with the sdist and the wheel built from it, as ``python -m build`` makes them."""
     source, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("packages")
     listing = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     for name in filter(None, listing.split("\0")):

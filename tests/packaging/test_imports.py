@@ -88,7 +88,7 @@ def sources(package: str) -> list[Path]:
 
 
 def wrong_imports(files: Iterable[Path], is_wrong: Callable[[str], bool]) -> str:
-    """The imports that are wrong, a line each. Of no files, it would be none."""
+    """Return the imports that are wrong, a line each. Fail if there are no files to look at."""
     paths = list(files)
     assert paths
     return "\n".join(

@@ -15,12 +15,12 @@ _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def _text(page: Path) -> str:
-    """The page without its blocks of code."""
+    """Return the page without its blocks of code."""
     return _FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of the page's headings."""
+    """Return the anchors that GitHub makes of the page's headings."""
     headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in _HEADING.findall(_text(page)))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

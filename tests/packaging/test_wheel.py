@@ -55,7 +55,7 @@ def packaged(name: Path) -> str | None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built in a copy, so that old build folders cannot lend it files."""
+    """Return the wheel, built in a copy, so that old build folders cannot lend it files."""
     source = tmp_path_factory.mktemp("source")
     for name in source_files():
         if name.parts[0] in FOLDERS or len(name.parts) == 1:
@@ -70,7 +70,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """An environment with the wheel, and and after it the third-party packages of the tests' own.
+    """Return an environment with the wheel, and after it the third-party packages of the tests' own.
 
     A line in a .pth file adds a folder without reading the .pth files there, so an editable install of the
     project is not seen.

@@ -46,14 +46,14 @@ class Master:
             h.claim("an answer stays until it is taken", ~waits | (valid & (payload == was)))
 
     def rises(self, answer: str) -> Value:
-        """The first cycle of an answer."""
+        """Return whether this is the first cycle of an answer."""
         valid = getattr(self.bus, f"{answer}valid")
         before = Signal(name=f"{answer}_before")
         self.h.m.d.sync += before.eq(valid & ~getattr(self.bus, f"{answer}ready"))
         return valid & ~before
 
     def kept(self, prefix: str, name: str) -> Signal:
-        """What the request accepted last carried."""
+        """Return what the request accepted last carried."""
         value = getattr(self.bus, name)
         kept = Signal(len(value), name=f"kept_{name}")
         with self.h.m.If(getattr(self.bus, f"{prefix}valid") & getattr(self.bus, f"{prefix}ready")):

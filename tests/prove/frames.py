@@ -12,7 +12,7 @@ DEPTH = 8
 
 
 def frame_queue(lossy: bool, h: Harness) -> None:
-    """A small queue. ``lossy`` also drops bad frames."""
+    """Make claims about a small queue. ``lossy`` also drops bad frames."""
     dut = FrameQueue(2, depth=DEPTH, frames=8, word_width=4, drop_bad=lossy, lossy=lossy)
     h.add(dut)
     m, source, sink = h.m, dut.s_axis, dut.m_axis

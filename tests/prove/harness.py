@@ -83,11 +83,11 @@ class Harness:
     # Free values
 
     def anything(self, shape: Any, name: str) -> Signal:
-        """A value that may be another one in each cycle."""
+        """Return a value that may be another one in each cycle."""
         return self._free(AnySeq, shape, name)
 
     def any_constant(self, shape: Any, name: str) -> Signal:
-        """A value that may be any, and stays."""
+        """Return a value that may be any, and stays."""
         return self._free(AnyConst, shape, name)
 
     def _free(self, kind: Callable[[Shape], Value], shape: Any, name: str) -> Signal:
@@ -121,11 +121,11 @@ class Harness:
         self.m.d.comb += statement
 
     def claim(self, text: str, condition: Any) -> None:
-        """What is to be proved."""
+        """Add a claim, which is to be proved."""
         self._add("claim", text, Assert(condition))
 
     def invariant(self, text: str, condition: Any) -> None:
-        """A claim about the inside of the component; induction needs it, and proves it too.
+        """Add a claim about the inside of the component; induction needs it, and proves it too.
 
         A seeded fault must be refuted by a claim, so runs with one go without.
         """
@@ -133,11 +133,11 @@ class Harness:
             self._add("invariant", text, Assert(condition))
 
     def assume(self, text: str, condition: Any) -> None:
-        """What the surroundings promise."""
+        """Add an assumption: what the surroundings promise."""
         self._add("assumption", text, Assume(condition))
 
     def cover(self, text: str, condition: Any) -> None:
-        """What must be reachable, so that no claim holds for want of a case."""
+        """Add a situation that must be reachable, so that no claim holds for want of a case."""
         self._add("cover", text, Cover(condition))
 
     # The component
@@ -149,7 +149,7 @@ class Harness:
         return Inside(fragment)
 
     def rtlil(self) -> str:
-        """The harness in Yosys's intermediate form; its module is ``top``."""
+        """Return the harness in Yosys's intermediate form; its module is ``top``."""
         ports = [self.domain.clk, self.domain.rst]
         return rtlil.convert(self.m, ports=ports, name="top")
 
@@ -161,7 +161,7 @@ class Inside:
         self.fragment = fragment
 
     def __getitem__(self, path: str) -> Any:
-        """The signal of a path such as ``register.full``: submodules, then the signal's own name.
+        """Return the signal of a path such as ``register.full``: submodules, then the signal's own name.
 
         One that the component drives comes before one that it reads.
         """
@@ -172,7 +172,7 @@ class Inside:
         raise LookupError(f"{path} must name one signal of the component")
 
     def every(self, path: str, *, driven: bool = True) -> list[Any]:
-        """The signals of that path that the component drives, or reads, in the order of its statements."""
+        """Return the signals of that path that the component drives, or reads, in its statements' order."""
         *modules, name = path.split(".")
         found = {
             id(signal): signal
@@ -184,7 +184,10 @@ class Inside:
         return list(found.values())
 
     def memory(self, path: str, address: Any) -> Value:
-        """The word at ``address`` of the memory at a path of submodules, by a read port of the harness."""
+        """Return the word at ``address`` of the memory at a path of submodules.
+
+        A read port of the harness gives it.
+        """
         instance = self._at(path.split("."))
         if not isinstance(instance, MemoryInstance):
             raise LookupError(f"{path} must be a memory, not {instance!r}")

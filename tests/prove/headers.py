@@ -16,14 +16,14 @@ FIELDS = 58
 
 
 def bytes_at(frame: Value, at: int, count: int) -> Value:
-    """A number of ``count`` bytes, most significant first."""
+    """Return a number of ``count`` bytes, most significant first."""
     return Cat(frame[8 * i : 8 * i + 8] for i in reversed(range(at, at + count)))
 
 
 def verdict_of(
     frame: Value, size: Value, config: EngineConfig, *, transmit: bool
 ) -> tuple[Value, dict[str, Value]]:
-    """The first line of the table that holds, or 0, and the fields of the frame that it read.
+    """Return the first line of the table that holds, or 0, and the fields of the frame that it read.
 
     ``size`` is the frame's number of bytes, or any larger than the headers for a longer one.
     """

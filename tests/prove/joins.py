@@ -30,12 +30,12 @@ def size_of(tag: Value) -> Value:
 
 
 def byte_of(value: Value, place: Value) -> Value:
-    """A byte of ``value``, 0 beyond its end."""
+    """Return a byte of ``value``, 0 beyond its end."""
     return (value >> (place << 3))[:8]
 
 
 def join(part_bytes: int, stages: int, h: Harness) -> None:
-    """A join of the shifter tree or of two groups: parts of up to ``part_bytes``."""
+    """Make claims about a join of the shifter tree or of two groups: parts of up to ``part_bytes``."""
     low, high = (h.anything(8 * part_bytes, name) for name in ("low", "high"))
     sizes = [h.anything(range(part_bytes + 1), name) for name in ("low_size", "high_size")]
     for part, size in zip((low, high), sizes, strict=True):
@@ -59,7 +59,10 @@ def join(part_bytes: int, stages: int, h: Harness) -> None:
 
 
 def shifter_tree(lanes: int, h: Harness) -> None:
-    """What each join of the tree reads, and where the last output goes; a join has proofs of its own."""
+    """Claim what each join of the tree reads, and where the last output goes.
+
+    A join has proofs of its own.
+    """
     dut = ShifterTree(Beat(lanes))
     inside = h.add(dut)
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
@@ -177,7 +180,7 @@ def plane_unit(lanes: int, h: Harness) -> None:
 
 
 def dequantisation_unit(lanes: int, h: Harness) -> None:
-    """What each lane's block reads and where its value goes; the block has a proof of its own."""
+    """Claim what each lane's block reads and where its value goes; the block has a proof of its own."""
     e0, dut = any_e0(h), DequantisationUnit(Beat(lanes))
     inside = h.add(dut)
     codes, data = h.anything(4 * (lanes // 8), "codes"), h.anything(32 * lanes, "data")

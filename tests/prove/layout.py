@@ -21,7 +21,7 @@ def swapped(value: Value) -> Value:
 
 
 def possible(order: Any) -> Value:
-    """What the decision promises of an order."""
+    """Return whether an order is as the decision promises."""
     l4 = (order.payload_at - (order.vlan << 2))[:7]
     length = order.payload_length
     headers = Mux(order.tcp, (l4 >= 54) & (l4 <= 94) & (l4[:2] == 2), l4 == 42)
@@ -110,7 +110,7 @@ def receive_layout(lanes: int, h: Harness) -> None:
 
 
 def parts(h: Harness, dut: ReceiveLayout, model: Model) -> None:
-    """What a part holds."""
+    """Claim what a part holds."""
     m, beat, part, shown = h.m, dut.beats.payload, dut.parts.payload, dut.parts.valid
     width, order, at_part = model.width, model.order, model.at_part
     bits = width.place_bits
@@ -186,7 +186,7 @@ def endings(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> Non
 
 
 def accounts(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> None:
-    """A frame's account, two cycles after all of it has been taken."""
+    """Claim what a frame's account says, two cycles after all of the frame has been taken."""
     m, beat, account = h.m, dut.beats.payload, dut.accounts.payload
     names = ("closed", "closed_before", "tail", "bad", "short")
     closed, closed_before, tail, bad, short = (Signal(name=name) for name in names)
@@ -225,7 +225,7 @@ def accounts(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> No
 
 
 def invariants(h: Harness, inside: Inside, model: Model) -> None:
-    """What the registers say of the frame in force."""
+    """Claim what the registers say of the frame in force."""
     order, width, at_part = model.order, model.width, model.at_part
     bits = width.place_bits
     valid, full = inside["plans.o__valid"], inside["plans.full"]

@@ -12,7 +12,7 @@ from inceptionn.hdl.parts.beat import Beat
 
 
 def byte_of(value: Value, place: Value) -> Value:
-    """The byte at ``place``."""
+    """Return the byte at ``place``."""
     return value.word_select(place, 8)
 
 
@@ -31,7 +31,7 @@ class Delayed:
 
 
 def parts(was: Delayed, cycles: int, place: Value) -> tuple[Value, Value]:
-    """The byte at ``place`` that a vector gave to the current beat, and to the one that follows."""
+    """Return the byte at ``place`` that a vector gave to the current beat, and to the one that follows."""
     split, given = place >= was("fill", cycles), was("given", cycles)
     return Mux(split, given, 0), Mux(split, 0, given)
 
@@ -121,7 +121,7 @@ def alignment_unit(lanes: int, h: Harness) -> None:
 def invariants_of_items(
     h: Harness, inside: Inside, width: Beat, was: Delayed, item: Callable[[str, int], Value], place: Value
 ) -> None:
-    """What each stage of the pipeline holds, so that the induction takes one stage after the other."""
+    """Claim what each stage of the pipeline holds, so that the induction takes one stage after the other."""
     split, overlaps = width.place_bits // 2 + 2, width.payload_overlaps
     h.invariant("the level is the bytes in the current beat", inside["level"] == was("fill", 0))
     for cycles in range(split + 1):

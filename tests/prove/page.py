@@ -147,7 +147,7 @@ def _reached(points: list[int]) -> str:
 
 
 def _components(proofs: Rows, mutants: Rows, coverage: Rows) -> list[str]:
-    """The table of all components with a proof, mutants or coverage."""
+    """Return the table of all components with a proof, mutants or coverage."""
     covered = {row["name"]: row for row in coverage}
     scored = {row["name"]: row for row in mutants}
     proved: dict[str, list[dict[str, Any]]] = {}
@@ -208,7 +208,7 @@ def _software(groups: Rows) -> list[str]:
 
 
 def page_of(proofs: Rows, mutants: Rows, frames: Rows, coverage: Rows, software: Rows) -> str:
-    """The page's text."""
+    """Return the page's text."""
     lines = [_HEAD, *_components(proofs, mutants, coverage), _MUTANTS, *_survivors(mutants)]
     lines += _software(software)
     lines += [

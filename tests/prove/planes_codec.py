@@ -46,7 +46,7 @@ def modulo_65535(total: Value) -> Value:
 
 
 def lane_quantiser(kind: LaneType, h: Harness) -> None:
-    """A lane is judged as the upper bits of an fp32 word."""
+    """Claim that a lane is judged as the upper bits of an fp32 word."""
     e0, dut = any_e0(h), LaneQuantiser(kind)
     h.add(dut)
     lane, present = h.anything(8 * kind.bytes, "lane"), h.anything(1, "present")

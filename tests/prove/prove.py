@@ -79,7 +79,7 @@ def load() -> dict[str, tuple[str, Proof]]:
 
 
 def with_fault(module: str, name: str, fault: Fault) -> Proof:
-    """The proof, its RTL imported anew with one place of the source changed."""
+    """Return the proof, with its RTL imported anew and one place of the source changed."""
     for loaded in list(sys.modules):
         if loaded.startswith("inceptionn.hdl.") or loaded in MODULES:
             del sys.modules[loaded]
@@ -141,7 +141,7 @@ def smtbmc(folder: Path, *arguments: str) -> str:
 
 
 def failed(output: str, texts: list[tuple[str, str]]) -> str | None:
-    """The claims that a run refuted, or None if it passed."""
+    """Return the claims that a run refuted, or None if it passed."""
     if re.search(r"Status: (PASSED|passed)", output):
         return None
     names = [
@@ -174,7 +174,7 @@ def prove(proof: Proof, folder: Path) -> dict[str, Any]:
 
 
 def refute(proof: Proof, folder: Path) -> dict[str, Any]:
-    """The claim that a seeded fault breaks, in a run from reset."""
+    """Return the claim that a seeded fault breaks, in a run from reset."""
     texts = translate(proof, folder, invariants=False)
     found = failed(smtbmc(folder, "-t", str(proof.refute_depth or proof.depth)), texts)
     if found is None:
@@ -203,7 +203,7 @@ def work(pipe: Connection, module: str, proof: Proof, fault: Fault | None) -> No
 
 
 def tasks(chosen: dict[str, tuple[str, Proof]]) -> list[tuple[str, Proof, Fault | None]]:
-    """Module, proof and fault of everything to do; None: the claims themselves."""
+    """Return module, proof and fault of everything to do; fault None: the claims themselves."""
     return [(module, proof, fault) for module, proof in chosen.values() for fault in (None, *proof.faults)]
 
 
@@ -283,7 +283,7 @@ def table(results: Iterable[Result]) -> str:
 
 
 def commit() -> str:
-    """The last commit that changed the RTL, with "+" if it has changed since."""
+    """Return the last commit that changed the RTL, with "+" if it has changed since."""
     git = ["git", "-C", str(ROOT)]
     log = [*git, "log", "-1", "--format=%h", "--abbrev=8", "--", "hdl"]
     name = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()

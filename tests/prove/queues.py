@@ -36,7 +36,7 @@ class Ring:
             )
 
     def word(self, index: Value) -> Value:
-        """The ``index``-th word from the front."""
+        """Return the ``index``-th word from the front."""
         parts = []
         for number in self.slices:
             place = Signal(range(self.depth), name=f"place_{number}")
@@ -76,14 +76,14 @@ class Follower:
         return Value.cast(value).bit_select(self.bit, 1)
 
     def at(self, h: Harness, text: str, index: Value | int, value: Value, condition: Value | int = 1) -> None:
-        """The item followed lies in ``value`` if ``index`` items are before it."""
+        """Claim that the item followed lies in ``value`` if ``index`` items are before it."""
         h.invariant(
             text, ~(self.following & (self.ahead == index) & condition) | (self.of(value) == self.kept)
         )
 
 
 def stable(h: Harness, o: Any, bit: Value) -> None:
-    """A payload offered stays until it is taken; a reset ends that."""
+    """Claim that a payload offered stays until it is taken; a reset ends that."""
     waits, was = Signal(name="waits"), Signal(name="was")
     now = Value.cast(o.payload).bit_select(bit, 1)
     h.m.d.sync += [waits.eq(o.valid & ~o.ready), was.eq(now)]

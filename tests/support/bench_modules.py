@@ -14,7 +14,7 @@ HDL = Path(__file__).parents[1] / "hdl"
 
 
 def bench_module(place: str, monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> ModuleType:
-    """The module at ``place`` below ``tests/hdl``, as a bench with these ``parameters`` sees it."""
+    """Return the module at ``place`` below ``tests/hdl``, as a bench with these ``parameters`` sees it."""
     monkeypatch.setenv("INCEPTIONN_BENCH_PARAMETERS", json.dumps(parameters))
     monkeypatch.syspath_prepend(HDL / "support")
     path = HDL / place

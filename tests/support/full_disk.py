@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """The kernel refuses to write past ``size`` bytes of any file, as it does on a full disk."""
+    """Make the kernel refuse to write past ``size`` bytes of any file, as it does on a full disk."""
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
     try:

@@ -8,7 +8,7 @@ import pytest
 
 
 def missing(reason: str) -> NoReturn:
-    """A missing tool or right is a skip for a user, and a failure under continuous integration."""
+    """Skip the test for want of a tool or right; under continuous integration, fail it."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -11,7 +11,7 @@ Group = Callable[..., list[Any]]
 
 
 def outcomes(calls: Sequence[Callable[[], Any]], first: threading.Thread | None = None) -> list[Any]:
-    """What each of the calls returned or raised. The last one waits for the end of ``first``."""
+    """Return what each of the calls returned or raised. The last one waits for the end of ``first``."""
     found: list[Any] = [None] * len(calls)
 
     def run(number: int) -> None:
@@ -33,7 +33,10 @@ def outcomes(calls: Sequence[Callable[[], Any]], first: threading.Thread | None 
 
 
 def if_rank_1_says(threads: Group, call: Callable[[Any], Any], *answers: Any) -> list[Any]:
-    """What ranks 0 and 2 of three got from ``call``, in place of which rank 1 exchanges the answers."""
+    """Return what ranks 0 and 2 of three got from ``call``.
+
+    In place of ``call``, rank 1 exchanges the answers.
+    """
 
     def run(transport: Any) -> Any:
         if transport.rank != 1:
@@ -46,7 +49,7 @@ def if_rank_1_says(threads: Group, call: Callable[[Any], Any], *answers: Any) ->
 
 
 def returned(found: list[Any]) -> list[Any]:
-    """The outcomes, if all calls returned; else the first error."""
+    """Return the outcomes, if all calls returned; else raise the first error."""
     for result in found:
         if isinstance(result, Exception):
             raise result
@@ -54,7 +57,7 @@ def returned(found: list[Any]) -> list[Any]:
 
 
 def messages(found: Iterable[Any], kind: type[Exception] | UnionType) -> set[str]:
-    """The different texts of outcomes, each of which must be an error of this kind."""
+    """Return the different texts of outcomes, each of which must be an error of this kind."""
     texts = set()
     for error in found:
         assert isinstance(error, kind), error

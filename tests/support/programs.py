@@ -10,7 +10,10 @@ from pathlib import Path
 
 
 def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 600, **environment: str) -> str:
-    """Standard output of a program, which must succeed; ``environment`` is added to this process's own."""
+    """Return the standard output of a program, which must succeed.
+
+    ``environment`` is added to this process's own.
+    """
     done = subprocess.run(
         list(map(str, command)), env=os.environ | environment, cwd=cwd, timeout=timeout,
         capture_output=True, text=True, check=False,
@@ -23,7 +26,7 @@ def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 60
 def ranks(
     program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes of a program whose first argument is the rank, all killed in the end.
+    """Yield processes of a program whose first argument is the rank; kill all in the end.
 
     ``first``: the line that each has printed when the context begins.
     """

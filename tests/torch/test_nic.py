@@ -30,7 +30,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def answers(cluster: Cluster) -> list[dict[str, Any]]:
-    """What the program said on each host."""
+    """Return what the program said on each host."""
     started = [
         host.popen(
             [sys.executable, str(PROGRAM)],

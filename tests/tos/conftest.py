@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 
 
 def parse(packet: bytes) -> Segment | None:
-    """The TCP segment of an IPv4 packet, or None."""
+    """Return the TCP segment of an IPv4 packet, or None."""
     if packet[0] >> 4 != 4 or packet[9] != socket.IPPROTO_TCP:
         return None
     tcp = packet[(packet[0] & 15) * 4 : struct.unpack(">H", packet[2:4])[0]]
@@ -53,11 +53,11 @@ class Namespaces:
         self.addresses = ["10.77.9.1", "10.77.9.2"]
 
     def ip(self, *arguments: str) -> None:
-        """Runs ``ip``."""
+        """Run ``ip``."""
         subprocess.run(["ip", *arguments], check=True)
 
     def build(self, mtu: int) -> None:
-        """Makes them; segments leave as they would on a wire, without offloads."""
+        """Make the namespaces; segments leave as they would on a wire, without offloads."""
         for name in self.names:
             self.ip("netns", "add", name)
         one, two = self.names
@@ -71,19 +71,19 @@ class Namespaces:
             self.ip("-n", name, "link", "set", "eth0", "up")
 
     def remove(self) -> None:
-        """Removes those that exist."""
+        """Remove the namespaces that exist."""
         for name in self.names:
             if os.path.exists(f"/run/netns/{name}"):
                 self.ip("netns", "delete", name)
 
     def enter(self, number: int) -> None:
-        """Moves the calling thread into one of them."""
+        """Move the calling thread into one of the namespaces."""
         with open(f"/run/netns/{self.names[number]}") as file:
             if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
 
     def run(self, functions: list[Callable[[], Any]]) -> list[Any]:
-        """What each function returns, run in a thread inside its namespace; the first exception, if any."""
+        """Run each function in a thread in its namespace; return results, or raise the first exception."""
 
         def inside(number: int, function: Callable[[], Any]) -> Any:
             self.enter(number)
@@ -92,7 +92,7 @@ class Namespaces:
         return returned(outcomes([partial(inside, *each) for each in enumerate(functions)]))
 
     def record(self, number: int, during: Callable[[], Any]) -> list[Segment]:
-        """The TCP segments that leave or reach a namespace's eth0 meanwhile."""
+        """Call ``during``; return the TCP segments that leave or reach a namespace's eth0 meanwhile."""
         segments: list[Segment] = []
         ready, stop = threading.Event(), threading.Event()
 

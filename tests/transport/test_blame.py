@@ -40,7 +40,7 @@ def test_what_the_control_line_said_wins(tcp: Group) -> None:
 
 
 def of_one_late(group: Group, late: int, wait: Callable[[Transport], object]) -> list[Exception]:
-    """What four ranks get that wait in this way, one of them only when all others have given up."""
+    """Return what three of four ranks get that wait like this; the fourth waits once they have given up."""
     over = threading.Semaphore(0)
 
     def run(t: Transport) -> None:

@@ -16,7 +16,7 @@ NAMES = [each.name for each in VARIANTS]
 
 
 def golden_lossy(x: np.ndarray, k: int, mode: str) -> np.ndarray:
-    """What the golden codec makes of values."""
+    """Return what the golden codec makes of values."""
     return planes.lossy(x, 2.0**-k) if mode == "planes" else golden.lossy(x, 2.0**-k, mode)
 
 

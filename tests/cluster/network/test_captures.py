@@ -31,7 +31,10 @@ def codec(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def captures(codec: str, make_cluster: MakeCluster, tmp_path: Path) -> tuple[Path, dict[str, int]]:
-    """A transfer of 100,000 values from host 0 to host 1, bf16 where there are lanes; host 0's registers."""
+    """Send 100,000 values from host 0 to host 1; return the captures' folder and host 0's registers.
+
+    The values are bf16 where the NIC has bf16 lanes.
+    """
     marked = "bf16" if NIC_VARIANTS[codec].half else "1"
     cluster = make_cluster(2, "golden", codecs=codec, pcap=tmp_path)
     sink = start(cluster, 1, "receive", tmp_path, 6000, marked)

@@ -36,7 +36,7 @@ def connect(cluster: Cluster, folder: Path, pieces: int = 1, count: int = COUNT)
 
 
 def received(folder: Path) -> np.ndarray:
-    """The values that have come so far, whole ones."""
+    """Return the whole values that have arrived so far."""
     path = folder / f"received-{PORT}"
     data = path.read_bytes() if path.exists() else b""
     return np.frombuffer(data[: len(data) // 4 * 4], np.float32)
@@ -66,12 +66,12 @@ def stalled(cluster: Cluster, folder: Path, before: int, codec: str = "paper") -
 
 
 def half_way(connection: Connection, folder: Path) -> None:
-    """The first of two pieces has arrived."""
+    """Wait until the first of two pieces has arrived."""
     wait_until(lambda: received(folder).size == COUNT // 2)
 
 
 def go_on(connection: Connection) -> None:
-    """The second piece is sent."""
+    """Let the program send the second piece."""
     stdin = connection[0].stdin
     assert stdin is not None
     stdin.write("\n")

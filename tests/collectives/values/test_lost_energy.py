@@ -114,7 +114,7 @@ def test_a_scale_that_has_fallen_much_needs_a_new_sample() -> None:
 
 
 def said_by(threads: Group, x: np.ndarray, **settings: Any) -> list[str]:
-    """What two ranks with these values are warned of, in three all-reduces."""
+    """Return the warnings that two ranks with these values get in three all-reduces."""
 
     def run(t: Transport) -> None:
         y = np.empty_like(x)

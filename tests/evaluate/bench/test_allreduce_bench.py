@@ -174,7 +174,7 @@ def test_it_says_that_it_needs_root(
 
 @pytest.fixture
 def rank(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The module of `silent_rank`, which the ranks can import."""
+    """Let the ranks import the module `silent_rank`, and return its name."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
     return "silent_rank"
 

@@ -11,7 +11,7 @@ from inceptionn.evaluate.bench.common import cache
 
 
 def caches(folder: Path, *sizes: str) -> Path:
-    """A folder as sysfs has it, with the caches of levels 1, 2, ..."""
+    """Make a folder as sysfs has it, with the caches of levels 1, 2, ..."""
     for number, size in enumerate(sizes):
         index = folder / f"index{number}"
         index.mkdir(parents=True)

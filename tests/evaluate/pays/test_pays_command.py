@@ -97,7 +97,7 @@ def test_a_constant_ratio_stands_once(tmp_path: Path) -> None:
 
 
 def facts_of(folder: Path, *arguments: str) -> dict[str, Any]:
-    """The JSON of a prediction."""
+    """Return the JSON of a prediction."""
     out = folder / "facts.json"
     assert cli.main(["pays", "--tcp-rate", "4GB", "--codec-rate", "5GB", *arguments, "--json", str(out)]) == 0
     facts: dict[str, Any] = json.loads(out.read_text())

@@ -16,7 +16,7 @@ FAST = ["--quick", "--no-torch", "--no-network"]
 
 
 def run(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
-    """An artefact's JSON."""
+    """Return an artefact's JSON."""
     assert cli.main(["reproduce", name, "--out", str(folder), *FAST, *arguments]) == 0
     facts: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return facts

@@ -98,7 +98,7 @@ def test_all_gather_sums_and_agrees(group: Group) -> None:
 def trained(
     group: Group, size: int = 4, steps: int = 30, machine: Callable[[int], str] = str, **settings: Any
 ) -> list[Runner]:
-    """A runner of each rank after some steps, with all variables gathered as ``whole``."""
+    """Return a runner of each rank after some steps, with all variables gathered as ``whole``."""
     settings = {"warm_up": 1, "sampled": 1, "alpha_steps": 2} | settings
 
     def run(t: Transport) -> Runner:

@@ -21,7 +21,7 @@ STEPS = 12
 
 
 def train(transport: Transport, steps: int = STEPS, **settings: Any) -> Any:
-    """Final weights as one vector, and the group; None for a server apart."""
+    """Train; return the final weights as one vector, or None for a separate server, and the group."""
     rule = settings.pop("optimizer", None) or MomentumSGD(0.1)
     with ParameterServer(transport, MODEL.initial(), rule, **settings) as group:
         if group.worker is None:
@@ -38,7 +38,7 @@ def train(transport: Transport, steps: int = STEPS, **settings: Any) -> Any:
 
 
 def by_hand(workers: int, lossy: Any = None) -> np.ndarray:
-    """The same training in one loop, with the mean of all workers' gradients."""
+    """Do the same training in one loop, with the mean of all workers' gradients."""
     weights = MODEL.initial()
     momentum = np.zeros_like(flatten(weights))
     batches = [Batches(DATA.train, 8, worker, workers) for worker in range(workers)]

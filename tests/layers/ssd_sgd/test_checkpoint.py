@@ -34,7 +34,7 @@ def train(
     rule: Optimizer | None = None,
     **settings: Any,
 ) -> Any:
-    """This worker's own weights after each step from the first one on, the servers' at last, and pulls."""
+    """Return the first step, this worker's weights after each step, the servers' final ones, and pulls."""
     rule = rule or MomentumSGD(StepDecay(0.05, (9,), 0.5), 0.8, 1e-3)
     with ParameterServer(t, MODEL.initial(), rule, **settings) as group:
         if group.worker is None:

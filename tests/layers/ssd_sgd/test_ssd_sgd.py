@@ -52,7 +52,7 @@ def test_sgd_by_hand() -> None:
 
 
 def four_updates(glu: GLU) -> list[float]:
-    """The weight after each of four updates with gradient 1, from 8; 6 is pulled before the third."""
+    """Return the weight after each of four updates with gradient 1, from 8; 6 is pulled before the third."""
     weights = one(8)
     glu.start(weights, 2)
     seen = []
@@ -177,7 +177,7 @@ def test_the_time_model_refuses() -> None:
 def algorithm_1(
     workers: int, k: int, warm_up: int, steps: int, rate: Any, make: Callable[[], LocalUpdate]
 ) -> np.ndarray:
-    """The servers' weights after all steps: the paper's algorithms in one loop over all workers."""
+    """Return the servers' weights after all steps: the paper's algorithms in one loop over all workers."""
     weights = flatten(MODEL.initial())
     momentum = np.zeros_like(weights)
     like = MODEL.initial()

@@ -45,7 +45,7 @@ def trained(state: CompressState) -> None:
 
 
 def resumed(step: int, residuals: dict[int, torch.Tensor], **settings: Any) -> CompressState:
-    """A state that goes on from a checkpoint."""
+    """Return a state that goes on from a checkpoint."""
     state = CompressState(**settings)
     state.load_state_dict({"step": step, "codec": None, "residuals": residuals})
     return state
@@ -87,7 +87,7 @@ def schedule(step: int) -> Codec:
 
 
 def schedules() -> dict[str, list[str]]:
-    """What is said in each of three steps where `schedule` fails in the second, by each other interface."""
+    """Return what each other interface says in each of three steps; `schedule` fails in the second."""
     values, block = torch.ones(20_000), torch.empty(10_000)
     state = CompressState(codec=schedule)
     scatter, replicas = CompressedReduceScatter(state), all_reduce_hook(state)

@@ -39,7 +39,7 @@ def scheduled(step: int) -> Codec:
 
 
 def resumed(interrupted: bool, **options: Any) -> dict[str, Any]:
-    """A training that begins anew in the middle, from what was saved, or goes on."""
+    """Train, and in the middle begin anew from what was saved if ``interrupted``, or else go on."""
     module = model()
     ddp = DistributedDataParallel(module, **options)
     state = CompressState(codec=scheduled, error_feedback=True, warm_up=2)
@@ -191,7 +191,7 @@ def many_tensors(count: int) -> dict[str, Any]:
 
 
 def numbered() -> dict[str, list[int]]:
-    """The numbers of the residuals of each parameter's length, by what is left out and travels raw."""
+    """Return number and length of every residual, by what is left out and travels raw."""
     found = {}
     for name, options in {
         "none": {},
@@ -208,7 +208,7 @@ def numbered() -> dict[str, list[int]]:
 
 
 def fed_back(codec: Codec) -> float:
-    """The length of all residuals after one backward pass, over that of what the ranks' sum lacks."""
+    """Return the norm of all residuals after one backward pass, over that of what the ranks' sum lacks."""
     alone, ddp = model(), DistributedDataParallel(model())
     state = CompressState(codec=codec)
     ddp.register_comm_hook(state, compress_hook)

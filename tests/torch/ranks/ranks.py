@@ -18,14 +18,14 @@ _TEACHER = torch.randn(INPUTS, CLASSES, generator=_random)
 
 
 def model() -> torch.nn.Sequential:
-    """A perceptron of 3 layers, the same at all ranks: 38,504 values."""
+    """Return a perceptron of 3 layers, the same at all ranks: 38,504 values."""
     torch.manual_seed(0)
     layers = [torch.nn.Linear(INPUTS, 192), torch.nn.ReLU(), torch.nn.Linear(192, 160), torch.nn.ReLU()]
     return torch.nn.Sequential(*layers, torch.nn.Linear(160, CLASSES))
 
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A rank's samples of a step, each with the class that a fixed linear map prefers."""
+    """Return a rank's samples of a step, each with the class that a fixed linear map prefers."""
     random = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
     inputs = torch.randn(BATCH, INPUTS, generator=random)
     return inputs, (inputs @ _TEACHER).argmax(dim=1)
@@ -44,14 +44,14 @@ def steps(module: Any, optimizer: torch.optim.Optimizer, which: range) -> float:
 
 
 def sgd(module: Any) -> torch.optim.Optimizer:
-    """The optimizer of all trainings."""
+    """Return the optimizer of all trainings."""
     return torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
 
 
 def trained(
     register: Callable[[DistributedDataParallel], None], which: range = range(30), **options: Any
 ) -> dict[str, Any]:
-    """A training with DDP from the beginning: loss, mean loss over the ranks, and the weights' digest."""
+    """Train with DDP from the beginning; return the mean loss over the ranks, and the weights' digest."""
     module = model()
     ddp = DistributedDataParallel(module, **options)
     register(ddp)
@@ -60,7 +60,7 @@ def trained(
 
 
 def mean_of(value: float) -> float:
-    """The mean of a number over the ranks."""
+    """Return the mean of a number over the ranks."""
     number = torch.tensor(value, dtype=torch.float64)
     dist.all_reduce(number)
     return float(number / dist.get_world_size())

@@ -27,7 +27,7 @@ def summed(group: Transport, value: int) -> int:
 
 
 def stranger() -> int:
-    """It reads all that the store holds and joins as rank 1, whose place it takes."""
+    """Read all that the store holds, and take the place of rank 1."""
     seen = store()
     place, random = seen.get(JOB).decode().split("\n")
     try:

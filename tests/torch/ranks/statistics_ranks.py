@@ -71,7 +71,7 @@ def transport_calls(transport: Any) -> int:
 
 
 def of_left_out() -> dict[str, Any]:
-    """A layer's matrix and all biases travel raw: their mean is that of plain DDP, to the bit."""
+    """Send a layer's matrix and all biases raw: their mean is that of plain DDP, to the bit."""
     module, plain = model(), model()
     state = CompressState(codec=Codec(2**-4, "planes"), module=module, leave_out=("0", "*.bias"),
                           error_feedback=True)  # fmt: skip

@@ -26,7 +26,7 @@ Change = Callable[[bytes], bytes]
 
 
 def ranks(calls: list[Callable[[], TcpTransport]]) -> list[Any]:
-    """What each rank got: all ranks' numbers, and the value that its neighbour sent; or an error."""
+    """Return what each rank got: all ranks' numbers, and the value that its neighbour sent; or an error."""
 
     def rank(call: Callable[[], TcpTransport]) -> Any:
         with call() as t:
@@ -54,7 +54,7 @@ GOOD = [([0, 1], b"0001"), ([0, 1], b"0000")]
 def relay(
     to: tuple[str, int], change: Change = bytes, spy: Change | None = None, at: str = "127.0.0.1"
 ) -> Iterator[tuple[str, int]]:
-    """A relay for one connection. ``change`` rewrites each line of an answer; ``spy`` sees questions."""
+    """Relay one connection. ``change`` rewrites each line of an answer; ``spy`` sees questions."""
     with ExitStack() as stack:
         listener = stack.enter_context(listen((at, 0)))
         threads: list[threading.Thread] = []
@@ -314,7 +314,7 @@ def test_a_control_connection_that_ends_is_a_lost_rank() -> None:
 
 
 def _until(sock: socket.socket, last: bytes) -> bool:
-    """Reads until ``last`` has come."""
+    """Read until ``last`` has come; return whether it did."""
     tail = b""
     while last not in tail:
         if not (data := sock.recv(1 << 16)):

@@ -20,7 +20,7 @@ RANK = Path(__file__).with_name("rank.py")
 
 @contextmanager
 def in_transfer(port: int, timeout: float) -> Iterator[list[subprocess.Popen[str]]]:
-    """The processes, all in mid-transfer."""
+    """Yield the processes, all in mid-transfer."""
     where = f"127.0.0.1:{port}"
     with ranks(RANK, SIZE, SIZE, where, timeout, first="ready\n", stderr=subprocess.STDOUT) as processes:
         yield processes

@@ -54,7 +54,7 @@ def group(
     before: threading.Thread | None = None,
     **settings: Any,
 ) -> list[Any]:
-    """What ranks in threads got: the sum of their numbers, or an error.
+    """Return what ranks in threads got: the sum of their numbers, or an error.
 
     The last rank waits for the end of ``before``, so the group cannot be complete earlier.
     """
@@ -80,7 +80,7 @@ def without(name: str) -> bytes:
 
 @contextmanager
 def knocking(port: int, noise: bytes) -> Iterator[None]:
-    """Connections that say something, wait at the port before any rank, and are held."""
+    """Hold connections that say something and wait at the port before any rank."""
     with ExitStack() as stack, suppress(ConnectionResetError, BrokenPipeError):
         for _ in range(4):
             sock = stack.enter_context(socket.create_connection(("127.0.0.1", port)))

@@ -27,7 +27,7 @@ from inceptionn.transport.tcp.secret import nonce, proof
 
 
 def connected(port: int, ranks: list[int], size: int, **settings: Any) -> list[Any]:
-    """Groups in which rank r gets ``settings[name][r]`` of each setting."""
+    """Connect a group in which rank r gets ``settings[name][r]`` of each setting; return the outcomes."""
     where = f"127.0.0.1:{port}"
 
     def call(rank: int) -> Callable[[], Any]:
@@ -327,7 +327,7 @@ def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def joined(port: int, rank: int, size: int) -> Line:
-    """The line of a rank that has proved that it belongs to the group."""
+    """Return the line of a rank that has proved that it belongs to the group."""
     line = Line(socket.create_connection(("127.0.0.1", port)), 5)
     hello = {"rank": rank, "size": size, "protocol": PROTOCOL, "job": "", "nic": "no", "tos": 40}
     hello |= {"host": "127.0.0.1", "ports": [1], "nonce": nonce(), "secret": False}
