@@ -32,7 +32,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 
 def _tool_missing() -> tuple[type[Exception], ...]:
-    """The exceptions for a missing tool; the simulation package's only where it is installed."""
+    """Return the exceptions for a missing tool; the simulation package's only where it is installed."""
     from inceptionn.netns import NetworkUnavailable
 
     try:
@@ -94,7 +94,7 @@ def mpirun(mpi_job: Callable[..., subprocess.CompletedProcess[str]]) -> Callable
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a port that nobody listens on."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -102,7 +102,7 @@ def free_port() -> int:
 
 
 def outcomes_of(makers: list[Callable[[], Transport]], function: Callable[[Transport], Any]) -> list[Any]:
-    """What the function returned or raised, per rank."""
+    """Return what the function returned or raised, per rank."""
 
     def rank(maker: Callable[[], Transport]) -> Any:
         with maker() as transport:
@@ -112,7 +112,7 @@ def outcomes_of(makers: list[Callable[[], Transport]], function: Callable[[Trans
 
 
 def in_process(size: int, function: Callable[[Transport], Any], **arguments: Any) -> list[Any]:
-    """What the function returned or raised on each rank of a group of threads."""
+    """Return what the function returned or raised on each rank of a group of threads."""
     transports = loopback(
         size,
         timeout=arguments.get("timeout", 10.0),
@@ -156,13 +156,13 @@ def made_by(
 
 @pytest.fixture
 def port() -> int:
-    """A port that nobody listens at."""
+    """Return a port that nobody listens on."""
     return free_port()
 
 
 @pytest.fixture(scope="session")
 def new_port() -> Callable[[], int]:
-    """The same for a fixture of the whole session, at each call."""
+    """Return a function that finds such a port at each call, for fixtures of the whole session."""
     return free_port
 
 
@@ -182,13 +182,13 @@ def tcp() -> Group:
 
 @pytest.fixture(params=["loopback", "tcp"])
 def group(request: pytest.FixtureRequest, tcp: Group) -> Group:
-    """The same over each transport; arguments: ``timeout``, ``nic`` (a codec)."""
+    """Return a function as `tcp` does, for each transport; arguments: ``timeout``, ``nic`` (a codec)."""
     return tcp if request.param == "tcp" else in_process
 
 
 @pytest.fixture
 def threads() -> Group:
-    """The same on loopback alone."""
+    """Return a function as `tcp` does, for loopback alone."""
     return in_process
 
 
@@ -205,7 +205,7 @@ def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone."""
+    """Keep tests of 16 lanes out of ``make test``; run ``exhaustive`` tests only with EXHAUSTIVE=1."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         entry = parameters.get("entry")  # of the catalogue, with the number of its variant

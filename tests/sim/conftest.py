@@ -17,7 +17,7 @@ from inceptionn.sim.verilated import VerilatedNic
 
 @pytest.fixture(scope="session")
 def passthrough() -> ModuleType:
-    """The module ``passthrough.py`` beside this file."""
+    """Return the module ``passthrough.py`` beside this file."""
     try:
         import amaranth  # noqa: F401
     except ImportError:
@@ -42,7 +42,7 @@ def passthrough_verilog(passthrough: ModuleType, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def pass_nic(passthrough_verilog: Path) -> Iterator[VerilatedNic]:
-    """The pass-through, verilated, fresh out of reset."""
+    """Yield the pass-through, verilated, fresh out of reset."""
     with VerilatedNic(passthrough_verilog, seed=7) as nic:
         yield nic
 
@@ -63,14 +63,14 @@ def lanes(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session", params=NIC_CODECS)
 def codec(request: pytest.FixtureRequest) -> str:
-    """The codec of the NIC."""
+    """Return the codec of the NIC."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="session")
 def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real ``inceptionn_nic``."""
+    """Return the Verilog of the real ``inceptionn_nic``."""
     from inceptionn.sim.nic_verilog import emit_nic
 
     path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
@@ -80,7 +80,7 @@ def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.T
 
 @pytest.fixture
 def bf16_nic(engines: int, lanes: int, tmp_path: Path) -> Iterator[VerilatedNic]:
-    """The real NIC with bf16 lanes, verilated, fresh out of reset."""
+    """Yield the real NIC with bf16 lanes, verilated, fresh out of reset."""
     from inceptionn.sim.nic_verilog import emit_nic
 
     path = tmp_path / "inceptionn_nic.v"
@@ -91,6 +91,6 @@ def bf16_nic(engines: int, lanes: int, tmp_path: Path) -> Iterator[VerilatedNic]
 
 @pytest.fixture
 def nic(nic_verilog: Path) -> Iterator[VerilatedNic]:
-    """The real NIC, verilated, fresh out of reset."""
+    """Yield the real NIC, verilated, fresh out of reset."""
     with VerilatedNic(nic_verilog) as model:
         yield model

@@ -55,7 +55,7 @@ def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
 
 
 def has_bf16(frame: bytes) -> bool:
-    """The shim of a frame on the wire says bf16."""
+    """Return whether the shim of a frame on the wire says bf16."""
     return frame[frame.index(b"IN\x02") + 3] >= BF16_LANES.shim_offset
 
 
@@ -82,7 +82,7 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
 def exchanged(
     nic: VerilatedNic, config: EngineConfig, traffic: Callable[[], tuple[list[Frame], list[Frame]]]
 ) -> list[Result]:
-    """What is received of ``traffic`` out and back with every pause, all checked, and the counters."""
+    """Exchange ``traffic`` with every pause, check all frames and the counters; return what is received."""
     flows = FlowTable()
     sent: list[Result] = []
     received: list[Result] = []
@@ -112,7 +112,7 @@ def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
 
 
 def typed(source: random.Random, number: int) -> Frame:
-    """A frame of either type of lanes, or of neither, of any length."""
+    """Return a frame of either type of lanes, or of neither, of any length."""
     size, kind = 4 * source.randrange(16, 366), source.choice(list(KINDS))
     bf16 = source.random() < 0.5
     data = bf16_payload(kind, size // 2) if bf16 else payload(kind, size // 4, number)
@@ -146,7 +146,7 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
 
 
 def rates_of_both(nic: VerilatedNic, kind: str, values: Values, mtu: int, count: int) -> tuple[Rate, Rate]:
-    """The pace of fp32 and bf16 frames in turn, whose groups have the same codes, both directions.
+    """Return the pace of fp32 and bf16 frames in turn, whose groups have the same codes, both directions.
 
     While the queues fill, reception has gaps, since the types differ in size on the wire, by which engines
     are chosen. With 4 engines of 16 lanes and gradients in frames of 9000 bytes there are 927 idle cycles in
