@@ -205,7 +205,11 @@ def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests of 16 lanes out of ``make test``; run ``exhaustive`` tests only with EXHAUSTIVE=1."""
+    """Mark, leave out and order tests.
+
+    What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. Slow
+    tests come first, one half of them for each of two workers, so that none is left to run alone at the end.
+    """
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         entry = parameters.get("entry")  # of the catalogue, with the number of its variant
@@ -216,3 +220,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    half, middle = len(slow) // 2, len(quick) // 2
+    items[:] = [*slow[:half], *quick[:middle], *slow[half:], *quick[middle:]]

@@ -127,7 +127,7 @@ def library_kind(waves: WaveFormat | None = None, short_runs: bool = False) -> K
         verilate=("--prefix", "Vmodel", *[f"--trace-{waves}"] * bool(waves)),
         # -fno-gnu-unique keeps two models in one process apart.
         compile=("-fPIC", "-fno-gnu-unique", "-DVL_TIME_CONTEXT"),
-        level="-O0" if short_runs else "-O2",
+        level="-O0" if short_runs else "-O1",
         runtime=("verilated.cpp", "verilated_threads.cpp", *[f"verilated_{waves}_c.cpp"] * bool(waves)),
         link=("-shared", "-Wl,--no-undefined", *["-lz", "-llz4"] * (waves == "fst")),
     )

@@ -16,7 +16,6 @@ import pytest
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
 from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
-from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.payloads import PAYLOADS, Values
 from inceptionn.sim.replay.performance import LEAST_RATE, Rate, measure, one_rate
 from inceptionn.sim.replay.registers import read_counter
@@ -25,7 +24,6 @@ from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import BF16_LANES, DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
 
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
-CONFIGS = {codec: EngineConfig(parameters=each.spec.parameters(10)) for codec, each in NIC_CODECS.items()}
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,9 +37,9 @@ pytestmark = [
 
 
 @pytest.fixture
-def config(codec: str) -> EngineConfig:
-    """Reset values of the NIC's codec."""
-    return CONFIGS[codec]
+def config(nic: VerilatedNic) -> EngineConfig:
+    """Return the NIC's reset values."""
+    return nic.codec.config()
 
 
 def check(came: Sequence[Output], expected: Sequence[Result]) -> None:
