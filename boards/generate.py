@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn generate``: all files for the engines on a board, in one folder."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from importlib import import_module
 from importlib.resources import files
@@ -41,25 +40,6 @@ def load_board(name: str) -> Board:
         raise ValueError(f"board must be one of {', '.join(BOARDS)}, not {name!r}{hint}")
     board: Board = import_module(f"inceptionn.boards.{name.replace('-', '_')}.target").BOARD
     return board
-
-
-def write_files(
-    board: Board,
-    out: Path,
-    options: Options | None = None,
-    *,
-    force: bool = False,
-    step: Callable[[str], None] = lambda name: None,
-) -> list[Path]:
-    """Write the board's folder ``out``, completely or not at all; return the paths of its files.
-
-    ``step`` gets the name of each file before it is made. The same version and options write the same
-    bytes. Raises ``ValueError`` for options that the board cannot be given and ``OSError`` for a folder
-    that cannot be written, or that is not empty without ``force``.
-    """
-    options = board.resolve(options or Options())
-    output_folder.check(out, force)
-    return output_folder.write(out, package(board, options, step))
 
 
 def parse_ratio(text: str) -> Fraction:
