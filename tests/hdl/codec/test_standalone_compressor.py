@@ -32,7 +32,7 @@ def test_bench_on_icarus() -> None:
 def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
     seed = 0
-    blocks = bench_module("codec/compressor_blocks.py", monkeypatch, codec=codec)
+    blocks = bench_module("support/compressor_blocks.py", monkeypatch, codec=codec)
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
     verilog.write_text(emit(StandaloneCompressor(EngineShape.of(lanes, codec)), MODULE))
