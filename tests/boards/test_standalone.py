@@ -3,7 +3,10 @@
 
 import json
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from amaranth.lib import wiring
@@ -11,12 +14,14 @@ from amaranth.lib import wiring
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
+from inceptionn.boards.standalone import standalone_modules
 from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import flat_ports
 from inceptionn.sim.models.tools import find_icarus, run_tool
 from inceptionn.sim.runner import emit
 from inceptionn.wire import CODECS
+from inceptionn.wire.planes import PlanesParameters
 
 BENCH = Path(__file__).parents[2] / "examples" / "verilog" / "codec_tb.v"
 MODULES = ("inceptionn_compressor", "inceptionn_decompressor")
@@ -54,6 +59,29 @@ def test_every_port_is_documented(folder: tuple[str, dict[str, str]]) -> None:
     assert (settings["cfg_t"] == settings["cfg_b"] == "not used by this codec") == (codec == "planes")
     decompressor = {port["name"]: port["text"] for port in documented["inceptionn_decompressor"]["ports"]}
     assert decompressor["cfg_b"].startswith("E0, " if codec == "planes" else "B, ")
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_texts_of_another_codec_are_those_of_its_record() -> None:
+    @dataclass(frozen=True)
+    class Parameters(PlanesParameters):
+        q: int = 7
+
+    name: Any = "another"
+    spec = replace(
+        CODECS["planes"], name=name, number="q", type=Parameters,
+        of_bound=lambda k: Parameters(127 - k), parameter_texts=("Its bound.", "Its quality."),
+    )  # fmt: skip
+    modules = {module: make() for module, make in tops_of(EngineShape.of(codec="planes")).items()}
+    shape: Any = SimpleNamespace(lanes=8, codec=SimpleNamespace(spec=spec))
+    found = standalone_modules(modules, shape)
+    compressor, decompressor = (
+        {port["name"]: port["text"] for port in found[module]["ports"]} for module in MODULES
+    )
+    assert compressor["cfg_e0"].startswith("E0 = 127 - k for an error bound of 2^-k (k = 1 to 14); 117 for ")
+    assert compressor["cfg_t"].startswith("Its quality; constant from ")
+    assert compressor["cfg_b"] == "not used by this codec"
+    assert decompressor["cfg_b"].startswith("Q, the compressor's `cfg_t`; read with ")
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
