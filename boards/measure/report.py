@@ -22,7 +22,7 @@ from . import plot as report_plot
 from .history import Entry, Figures
 from .place_and_route import PART, fingerprint
 from .series7 import map_series7
-from .timing import XC7VX690T, measure, resolve
+from .timing import DEFAULT_COMPONENTS, XC7VX690T, measure, resolve
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,16 @@ COMPONENTS = {
     "management": "registers",
     "bring_up": "inceptionn.boards.measure.report:bring_up_core",
 }  # fmt: skip
-"""The default components: from a name to the argument of :func:`inceptionn.boards.measure.timing.resolve`."""
+"""Components from a name to the argument of :func:`inceptionn.boards.measure.timing.resolve`."""
 
-PLANES_COMPONENTS = [
-    "nic", "compressor", "plane_unit", "alignment_unit", "code_plane", "block_store", "decompressor",
-    "code_decoder", "plane_buffer", "dequantisation_unit",
-]  # fmt: skip
-"""The default components of the planes codec."""
+DEFAULTS: dict[str, Sequence[str]] = {
+    PAPER: [*COMPONENTS],
+    "planes": [
+        "nic", "compressor", "plane_unit", "alignment_unit", "code_plane", "block_store", "decompressor",
+        "code_decoder", "plane_buffer", "dequantisation_unit",
+    ],
+}  # fmt: skip
+"""The default components by codec; those of any other are `DEFAULT_COMPONENTS`, which each codec has."""
 
 HISTORY = Path("docs/report-history.jsonl")
 
@@ -126,7 +129,7 @@ def table(board: str, entry: Entry) -> Table:
 
 def _checked(components: Sequence[str]) -> list[str]:
     """Return the names to report; usage errors for unknown ones."""
-    names = list(dict.fromkeys(components)) or list(COMPONENTS)
+    names = list(dict.fromkeys(components))
     for name in names:
         if name not in COMPONENTS:
             try:
@@ -177,7 +180,7 @@ def report(
     """
     check_half(codec, half)
     shape = EngineShape.of(codec=codec, half=half)
-    names = _checked(components or ([] if codec == PAPER else PLANES_COMPONENTS))
+    names = _checked(components or DEFAULTS.get(codec, DEFAULT_COMPONENTS))
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")

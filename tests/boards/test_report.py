@@ -18,6 +18,7 @@ from inceptionn.boards.measure.history import Entry, Figures
 from inceptionn.boards.measure.place_and_route import ToolError, fingerprint
 from inceptionn.boards.measure.plot import draw
 from inceptionn.boards.measure.timing import resolve
+from inceptionn.hdl.codec.shape import EngineShape
 
 FIGURES = {
     "nic": Figures(20_000, 30_000, 18.5, 0, 12, 150.0),
@@ -68,6 +69,12 @@ def test_longest_path() -> None:
 def test_every_component_can_be_made(name: str) -> None:
     _, factory = resolve(report.COMPONENTS[name])
     assert isinstance(factory(), wiring.Component)
+
+
+@pytest.mark.parametrize("codec", report.DEFAULTS)
+def test_default_components_of_a_codec(codec: str) -> None:
+    for name in report.DEFAULTS[codec]:
+        resolve(report.COMPONENTS.get(name, name), EngineShape.of(codec=codec))
 
 
 def test_clock_of_what_was_routed(tmp_path: Path) -> None:
