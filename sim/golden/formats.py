@@ -124,7 +124,7 @@ class Planes(Format):
 _FORMATS: dict[str, Any] = {form.spec.name: form for form in (Paper, Planes)}
 
 
-def format_of(parameters: wire.CodecParameters) -> Format:
-    """Return the format of an engine with these numbers."""
-    found: Format = _FORMATS[parameters.codec](parameters)
+def format_of(parameters: wire.CodecParameters, *kind: wire.LaneType) -> Format:
+    """Return the format of an engine with these numbers, with lanes of another type if one is given."""
+    found: Format = _FORMATS[parameters.codec](parameters, *kind)
     return found

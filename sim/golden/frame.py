@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inceptionn import wire
-from inceptionn.wire import CodecParameters, PlanesParameters, Verdict
+from inceptionn.wire import CodecParameters, Verdict
 
 from . import checksum
 from .flows import FlowTable
-from .formats import Counts, Format, Planes, format_of
+from .formats import Counts, Format, format_of
 from .parse import IPV4_BYTES, SHIM, Headers, parse, read
 
 
@@ -26,8 +26,9 @@ class EngineConfig:
     ``parameters``: their type is the engine's codec, that is the version of the shim it sends and restores.
     Their values matter to the transmit engine only and may be invalid (it then passes everything).
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
-    the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes (planes only); None for an engine
-    without them. In the bits of the mask, 0 or ``tos`` means that there are none.
+    the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes, for codecs with
+    ``half_lanes``; None for an engine without them. In the bits of the mask, 0 or ``tos`` means that there
+    are none.
     """
 
     enable: bool = True
@@ -49,9 +50,10 @@ class EngineConfig:
             value = getattr(self, name)
             if not (name == "bf16_tos" and value is None) and not 0 <= value <= most:
                 raise ValueError(f"{name} must be 0..{most}, not {value!r}")
-        if self.bf16_tos is not None and not isinstance(self.parameters, PlanesParameters):
+        if self.bf16_tos is not None and not self.format.spec.half_lanes:
+            codecs = " or ".join(wire.HALF_CODECS)
             raise ValueError(
-                f"bf16_tos needs the codec planes, not {self.parameters.codec}: others have fp32 lanes"
+                f"bf16_tos needs the codec {codecs}, not {self.parameters.codec}: others have fp32 lanes"
             )
 
     @property
@@ -64,13 +66,8 @@ class EngineConfig:
         """Shim and block of frames by their ToS byte, of which the bits of the mask count."""
         forms = {self.tos: self.format}
         bf16 = self.bf16_tos
-        if (
-            isinstance(self.parameters, PlanesParameters)
-            and bf16 is not None
-            and bf16 & self.tos_mask
-            and (self.tos ^ bf16) & self.tos_mask
-        ):
-            forms[bf16] = Planes(self.parameters, wire.BF16_LANES)
+        if bf16 is not None and bf16 & self.tos_mask and (self.tos ^ bf16) & self.tos_mask:
+            forms[bf16] = format_of(self.parameters, wire.BF16_LANES)
         return forms
 
     @property

@@ -27,10 +27,10 @@ CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
 
 
 def transmit_sequences(codec: str = "paper") -> list[Sequence]:
-    """Return every case of the transmit engine of a codec, "paper" or "planes", or of "bf16" lanes."""
+    """Return every case of the transmit engine of a codec of `CODECS`, or of "bf16" lanes."""
     return bf16.transmitted() if codec == "bf16" else transmit.sequences(CODECS[codec])
 
 
 def receive_sequences(codec: str = "paper") -> list[Sequence]:
-    """Return every case of the receive engine of a codec, "paper" or "planes", or of "bf16" lanes."""
+    """Return every case of the receive engine of a codec of `CODECS`, or of "bf16" lanes."""
     return bf16.received() if codec == "bf16" else receive.sequences(CODECS[codec])
