@@ -12,7 +12,7 @@ offset bytes field
              3 a stream of the planes codec, 4 float16
 6      3     E0, T, B of the stream, or E0 and two zeros for planes; zero for other kinds
 9      1     number of dimensions, 0..32
-10     2     scale exponent, signed: the payload holds the values times ``2**scale``
+10     2     scale, signed: the payload holds the values times ``2**scale``
 12     4     blocks from one index entry to the next; zero where there is no index
 16     8     values
 24     8     bytes of payload
@@ -23,7 +23,7 @@ offset bytes field
 43     5     in version 2: zero
        8 d   the dimensions, whose product is the number of values
        8 s   the sections' lengths, whose sum is the number of values
-       s     the sections' scale exponents, signed; the one in the header is then 0. Zeros follow, up to a
+       s     the sections' scales, signed; the one in the header is then 0. Zeros follow, up to a
              multiple of 8
        8 i   the index: where each run of that number of blocks starts in the payload
              the payload, up to the end of the message
@@ -89,7 +89,7 @@ _STORED = {Kind.RAW: "<f4", Kind.BFLOAT16: "<u2", Kind.FLOAT16: "<f2"}
 class Header:
     """A message's header, checked; ``payload`` is a view of the message's bytes.
 
-    ``scaling`` holds the exponents of the payload's sections. ``dtype`` is the type of the values that were
+    ``scaling`` holds the scales of the payload's sections. ``dtype`` is the type of the values that were
     packed, as `unpack` takes it. (Version 1 does not tell it for streams.)
     """
 
@@ -108,7 +108,7 @@ class Header:
 
     @property
     def scale(self) -> int | None:
-        """The scale exponent. None if sections have several."""
+        """The scale of all values. None if sections have several."""
         return self.scaling.common
 
     @property
@@ -133,7 +133,7 @@ def pack(
     Values are float32, float16 or bfloat16; ``dtype`` "bfloat16" takes uint16 as its patterns. The message
     tells the type: see `Header.dtype`.
 
-    ``scale`` is an exponent as in :class:`~inceptionn.Codec`; ``"auto"`` uses
+    ``scale`` is as in :class:`~inceptionn.Codec`; ``"auto"`` uses
     :func:`~inceptionn.codec.scale_exponent`, ``"tensor"`` does so in each of ``sections``, the lengths of the
     array's tensors in C order, and None does not scale. ``kind`` is the kind of the payload. By default it is
     ``RAW`` if ``codec`` is None or the stream is not shorter than the values, else the codec's,
@@ -185,22 +185,22 @@ def _with_stream(
     values: Any, codec: Codec, scale: Any, lengths: list[int] | None, dtype: str | None, number: int
 ) -> tuple[memoryview, int]:
     """Return the message with a stream, and the stream's size. ``number`` is that of the values' type."""
-    shape, exponent, exponents = values.shape, 0, None
+    shape, common, scales = values.shape, 0, None
     if lengths is not None:
-        values, exponents = _by_section(values, lengths, codec, dtype)
+        values, scales = _by_section(values, lengths, codec, dtype)
     else:
-        exponent = scale_exponent(values, codec.codec, dtype=dtype) if scale == "auto" else scale or 0
-    front = _front(shape, number, lengths, exponents)
+        common = scale_exponent(values, codec.codec, dtype=dtype) if scale == "auto" else scale or 0
+    front = _front(shape, number, lengths, scales)
     indexed = values.size > INDEX_BLOCKS * wire.STREAM_LANES
     entries = indexed * -(-values.size // (INDEX_BLOCKS * wire.STREAM_LANES))
     start = HEADER.size + len(front) + 8 * entries
     # The stream is written where it stays; memory that it does not need is never touched.
     message = _memory(start + codec.max_compressed_size(values.size))
-    size = len(stream := codec.compress(values, message[start:], scale=exponent, dtype=dtype))
+    size = len(stream := codec.compress(values, message[start:], scale=common, dtype=dtype))
     if indexed:
         front += codec.index(stream, values.size, INDEX_BLOCKS).offsets
     fields = (
-        _KINDS[codec.codec], *wire.three_numbers(codec.parameters), len(shape), exponent,
+        _KINDS[codec.codec], *wire.three_numbers(codec.parameters), len(shape), common,
         INDEX_BLOCKS if indexed else 0, values.size, size, entries,
     )  # fmt: skip
     return _sealed(message[: start + size], fields, front), size
@@ -209,22 +209,22 @@ def _with_stream(
 def _by_section(
     values: Any, lengths: Sequence[int], codec: Codec, dtype: str | None
 ) -> tuple[NDArray[np.float32], list[int]]:
-    """Return values scaled by section, as float32, and the sections' exponents."""
+    """Return values scaled by section, as float32, and the sections' scales."""
     scaled = converted(values, patterns=dtype == "bfloat16")
     flat = scaled.reshape(-1)
     parts = zip(lengths, accumulate(lengths), strict=True)
-    exponents = [scale_exponent(flat[end - length : end], codec.codec) for length, end in parts]
-    Scaling.of(exponents, lengths).multiply(flat, flat)
-    return scaled, exponents
+    scales = [scale_exponent(flat[end - length : end], codec.codec) for length, end in parts]
+    Scaling.of(scales, lengths).multiply(flat, flat)
+    return scaled, scales
 
 
 def _front(
-    shape: tuple[int, ...], number: int, lengths: Sequence[int] | None = None, exponents: Any = None
+    shape: tuple[int, ...], number: int, lengths: Sequence[int] | None = None, scales: Any = None
 ) -> bytes:
     """Return what stands between header and index: extension, dimensions and sections."""
-    lengths, exponents = lengths or (), exponents or ()
+    lengths, scales = lengths or (), scales or ()
     extension = EXTENSION.pack(len(lengths), number, b"") if number or lengths else b""
-    sections = struct.pack(_sections(len(lengths)), *lengths, *exponents)
+    sections = struct.pack(_sections(len(lengths)), *lengths, *scales)
     return extension + struct.pack(f"<{len(shape)}Q", *shape) + sections
 
 
@@ -313,16 +313,16 @@ def _scaling_of(view: memoryview, at: int, sections: int, scale: int, count: int
     """Return the scaling of checked sections."""
     layout = _sections(sections)
     found = struct.unpack_from(layout, view, at)
-    lengths, exponents = found[:sections], found[sections:]
+    lengths, scales = found[:sections], found[sections:]
     if scale:
         raise _malformed(10, f"the scale exponent is {scale}, which sections replace")
     if sum(lengths) != count:
         raise _malformed(at, f"the sections have {sum(lengths)} values, not {count}")
-    if any(not -MAX_SCALE <= exponent <= MAX_SCALE for exponent in exponents):
+    if any(not -MAX_SCALE <= each <= MAX_SCALE for each in scales):
         raise _malformed(at + 8 * sections, f"a scale exponent is beyond {MAX_SCALE}")
     if view[at : at + struct.calcsize(layout)] != struct.pack(layout, *found):
         raise _malformed(at + 9 * sections, "the bytes after the sections are not zero")
-    return Scaling.of(exponents, lengths)
+    return Scaling.of(scales, lengths)
 
 
 def unpack(buffer: Any, dtype: Any = None) -> NDArray[Any]:

@@ -46,7 +46,7 @@ _LATTICES = {"planes": _numpy_codec.LATTICE}
 """The number of each codec that has a lattice, where all values are on it."""
 
 MAX_SCALE = 126
-"""Scale exponents are -126..126: both the factor and its inverse are normal numbers."""
+"""Scales are -126..126: both the factor and its inverse are normal numbers."""
 
 _FLOAT32, _FLOAT16, _UINT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16)
 _KINDS = "a float32, float16 or bfloat16 array"
@@ -193,7 +193,7 @@ class Codec:
     Streams carry neither count nor settings: both ends agree on them by other means, or use
     :mod:`inceptionn.message`. Any number of threads may use one codec.
 
-    ``scale``, wherever it appears, is the exponent of a power of two, -126..126. Values are multiplied by
+    ``scale``, wherever it appears, is the base-2 logarithm of a factor, -126..126. Values are multiplied by
     ``2**scale`` before compression and divided again afterwards. The error bound is then ``error_bound *
     2**-scale``. See :func:`scale_exponent`. ``OverflowError`` if a value grows too large.
 
@@ -445,22 +445,22 @@ class Codec:
         _paths.backend.feed_back(values, residual, out, decay, *self._numbers, scale, self._threads)
         return out
 
-    def scaled(self, exponent: int, dtype: str | None = None) -> Codec | ScaledCodec:
-        """Return this codec with streams of values times ``2**exponent``; itself for exponent 0.
+    def scaled(self, scale: int, dtype: str | None = None) -> Codec | ScaledCodec:
+        """Return this codec with streams of values times ``2**scale``; itself for scale 0.
 
-        ``exponent`` is -126..126. The result is a codec for the collectives, a `StreamCodec`. ``dtype``
+        ``scale`` is -126..126. The result is a codec for the collectives, a `StreamCodec`. ``dtype``
         "bfloat16": its methods take uint16 as bfloat16 patterns.
         """
-        return ScaledCodec(self, exponent, dtype) if exponent or dtype else self
+        return ScaledCodec(self, scale, dtype) if scale or dtype else self
 
-    def summing(self, exponent: int = 0, dtype: str | None = None) -> Codec | ScaledCodec:
+    def summing(self, scale: int = 0, dtype: str | None = None) -> Codec | ScaledCodec:
         """Return this codec for sums of several ranks' values, scaled as by `scaled`; a `SummingCodec`.
 
         With ``planes`` the sums are exact. The result brings a rank's own values onto the lattice, the
         multiples of the step ``D = 2 * error_bound`` of scaled values: `compress` and `lossy` do so with all,
         `compress_sum` and `decompress_add` with the addend. Large values, which the codec itself
         keeps, are rounded to a multiple too, so the bound holds for every finite value whose multiple fp32
-        has. From ``2**128 - error_bound * 2**-exponent`` on (with exponents of ``-104 - k`` and less, for the
+        has. From ``2**128 - error_bound * 2**-scale`` on (with scales of ``-104 - k`` and less, for the
         bound 2^-k) magnitudes become infinite, as those that round to 2^128 do in fp32. NaNs become one.
         What arrives is on the lattice, and so are sums, which later compressions keep. So sums have the same
         bits in every order, as long as the magnitudes of a lane's values add up to at most 2^24 D; beyond,
@@ -475,8 +475,8 @@ class Codec:
         The paper's codec truncates by magnitude and has no lattice: its result is that of `scaled`.
         """
         if not self.sums_exactly:
-            return self.scaled(exponent, dtype)
-        return ScaledCodec(self._on_lattice, exponent, dtype)
+            return self.scaled(scale, dtype)
+        return ScaledCodec(self._on_lattice, scale, dtype)
 
     @property
     def sums_exactly(self) -> bool:

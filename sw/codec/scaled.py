@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class ScaledCodec:
-    """A `Codec` that multiplies by ``2**exponent`` in its streams alone: a codec of the collectives.
+    """A `Codec` that multiplies by ``2**scale`` in its streams alone: a codec of the collectives.
 
     Its methods are those of the codec without the arguments ``scale`` and ``dtype``. Arrays keep their
     values, which saves two passes over memory.
     """
 
-    def __init__(self, codec: Any, exponent: int, dtype: str | None = None) -> None:
-        self.codec, self.exponent = codec, exponent
+    def __init__(self, codec: Any, scale: int, dtype: str | None = None) -> None:
+        self.codec, self.scale = codec, scale
 
         def bound(method: Callable[..., T]) -> Callable[..., T]:
-            return partial(method, scale=exponent, dtype=dtype) if dtype else partial(method, scale=exponent)
+            return partial(method, scale=scale, dtype=dtype) if dtype else partial(method, scale=scale)
 
-        self.name = f"{codec.name}, scale {exponent}"
+        self.name = f"{codec.name}, scale {scale}"
         self.max_compressed_size = codec.max_compressed_size
         self.compress = bound(codec.compress)
         self.decompress = bound(codec.decompress)

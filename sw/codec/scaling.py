@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The powers of two by which the sections of some lanes are multiplied."""
+"""The scales of the sections of some lanes."""
 
 from __future__ import annotations
 
@@ -67,51 +67,52 @@ def joined_sections(lengths: Sequence[int], most: int = MOST_SECTIONS) -> list[i
 
 @dataclass(frozen=True)
 class Scaling:
-    """Exponents of powers of two; that of section *i* holds for the lanes from ``starts[i]`` to the next.
+    """Scales of consecutive sections of lanes. That of section *i* holds from lane ``starts[i]`` to the next.
 
-    The default does not scale. Multiplying is exact, but for subnormal results.
+    A lane is multiplied by ``2**scale``. The default does not scale. Multiplying is exact, but for subnormal
+    results.
     """
 
-    exponents: tuple[int, ...] = (0,)
+    scales: tuple[int, ...] = (0,)
     starts: tuple[int, ...] = (0,)
 
     @classmethod
-    def of(cls, exponents: Sequence[int], lengths: Sequence[int]) -> Scaling:
-        """Make the scaling of consecutive sections. Neighbours of one exponent become one section."""
+    def of(cls, scales: Sequence[int], lengths: Sequence[int]) -> Scaling:
+        """Make the scaling of consecutive sections. Neighbours of one scale become one section."""
         kept: list[tuple[int, int]] = []
         start = 0
-        for exponent, length in zip(exponents, lengths, strict=True):
-            if length and (not kept or kept[-1][0] != exponent):
-                kept.append((exponent, start))
+        for scale, length in zip(scales, lengths, strict=True):
+            if length and (not kept or kept[-1][0] != scale):
+                kept.append((scale, start))
             start += length
         found, starts = zip(*kept, strict=True) if kept else ((0,), (0,))
         return cls(found, starts)
 
     @property
     def common(self) -> int | None:
-        """The exponent of all lanes. None if there are several."""
-        return self.exponents[0] if len(self.exponents) == 1 else None
+        """The scale of all lanes. None if there are several."""
+        return self.scales[0] if len(self.scales) == 1 else None
 
     def pieces(self, count: int, start: int = 0) -> Iterator[tuple[slice, int]]:
-        """Yield the parts of ``count`` lanes, of which the first is lane ``start``, and their exponents."""
+        """Yield the parts of ``count`` lanes, of which the first is lane ``start``, and their scales."""
         stop = start + count
-        for exponent, first, end in zip(self.exponents, self.starts, (*self.starts[1:], stop), strict=True):
+        for scale, first, end in zip(self.scales, self.starts, (*self.starts[1:], stop), strict=True):
             if first < stop and start < end:
-                yield slice(max(first, start) - start, min(end, stop) - start), exponent
+                yield slice(max(first, start) - start, min(end, stop) - start), scale
 
     def multiply(self, lanes: Lanes, out: Lanes) -> None:
         """Scale lanes into ``out``, which may be ``lanes``."""
         with np.errstate(invalid="ignore"):  # signalling NaNs become quiet
-            for where, exponent in self.pieces(lanes.size):
-                np.multiply(lanes[where], np.float32(2.0**exponent), out=out[where])
+            for where, scale in self.pieces(lanes.size):
+                np.multiply(lanes[where], np.float32(2.0**scale), out=out[where])
 
     def divide(self, lanes: Lanes, start: int = 0) -> None:
         """Undo it in place, in lanes of which the first is lane ``start``. Too large ones become infinite."""
         with np.errstate(invalid="ignore", over="ignore"):
-            for where, exponent in self.pieces(lanes.size, start):
-                if exponent:
-                    np.multiply(lanes[where], np.float32(2.0**-exponent), out=lanes[where])
+            for where, scale in self.pieces(lanes.size, start):
+                if scale:
+                    np.multiply(lanes[where], np.float32(2.0**-scale), out=lanes[where])
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the exponents of some lanes, in the shape of ``places``."""
-        return np.array(self.exponents)[np.searchsorted(self.starts, places, side="right") - 1]
+        """Return the scales of some lanes, in the shape of ``places``."""
+        return np.array(self.scales)[np.searchsorted(self.starts, places, side="right") - 1]

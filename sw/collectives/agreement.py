@@ -192,12 +192,12 @@ def common_scaling(
             raise _malformed(rank, each)
     of_ranks = [each for each in largest if each is not None]
     by_section = zip(*of_ranks, strict=True) if of_ranks else ()
-    exponents = [common_scale(scale, found, ranks) for found in by_section]
-    return Scaling.of(exponents, lengths) if exponents else Scaling()
+    scales = [common_scale(scale, found, ranks) for found in by_section]
+    return Scaling.of(scales, lengths) if scales else Scaling()
 
 
 def common_scale(scale: SumScale, largest: Sequence[int | None], ranks: int) -> int:
-    """Return the exponent by which all ranks scale (a power of two), from all ranks' largest exponents.
+    """Return the scale of all ranks' values, from all ranks' largest exponents.
 
     With a relative scale the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises
     `MismatchError` if a given scale would move values out of fp32's range.

@@ -223,7 +223,7 @@ def _begun(
     if sums:
         codec, scalings = _summing(codec, path, scalings, np.uint16 in (source.dtype, lanes.dtype))
         scaling = scalings[transport.rank]
-    if any(scaling.exponents) and collective.contributes:
+    if any(scaling.scales) and collective.contributes:
         scaling.multiply(values, lanes[place])
         source = lanes
     halves = lanes.dtype != np.float32
@@ -285,6 +285,6 @@ def _quantised(
         assert feedback is not None
         memory, name = feedback
         return memory.kept(values, name, codec, scaling, into), whole
-    for where, exponent in scaling.pieces(values.size):
-        codec.summing(exponent).lossy(values[where], into[where])
+    for where, scale in scaling.pieces(values.size):
+        codec.summing(scale).lossy(values[where], into[where])
     return into, whole

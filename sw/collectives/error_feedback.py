@@ -74,12 +74,12 @@ class ErrorFeedback:
         if out is not None and out.shape != gradient.shape:
             raise ValueError(f"out has the shape {out.shape}, the gradient {gradient.shape}")
         fed = self.fed(gradient, name)
-        exponent = self._exponent(scale, fed)
+        common = self._common_scale(scale, fed)
         # Here, since nothing may change then.
-        if scale != "auto" and exponent > 0 and math.ldexp(fed.largest(), exponent) >= 2.0**128:
-            raise OverflowError(f"a value is too large to be scaled by 2**{exponent}")
+        if scale != "auto" and common > 0 and math.ldexp(fed.largest(), common) >= 2.0**128:
+            raise OverflowError(f"a value is too large to be scaled by 2**{common}")
         direct = out is None or out.flags.c_contiguous
-        kept = self.kept(fed, name, self.codec, Scaling((exponent,)), out if direct else None)
+        kept = self.kept(fed, name, self.codec, Scaling((common,)), out if direct else None)
         if out is None or direct:
             return kept
         np.copyto(out, kept)
@@ -109,13 +109,13 @@ class ErrorFeedback:
         kept = np.empty(fed.own.shape, np.float32) if out is None else out
         own, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
         patterns = "bfloat16" if own.dtype == np.uint16 else None
-        for where, exponent in scaling.pieces(own.size):
-            codec.summing(exponent, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
+        for where, scale in scaling.pieces(own.size):
+            codec.summing(scale, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
         self._residuals[name] = residual
         return kept
 
-    def _exponent(self, scale: Scale, fed: Fed) -> int:
-        """Return the exponent by which `allreduce_comp` will scale what the codec keeps of these values."""
+    def _common_scale(self, scale: Scale, fed: Fed) -> int:
+        """Return the scale that `allreduce_comp` will use for what the codec keeps of these values."""
         if check_scale(scale) != "auto":
             return int(scale or 0)
         if effective(scale, "software", self.codec) is None:
@@ -152,11 +152,11 @@ class ErrorFeedback:
 
 
 def _apart(
-    wanted: Floats, codec: StreamCodec, exponent: int | None, out: Floats | None
+    wanted: Floats, codec: StreamCodec, scale: int | None, out: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Return what a codec keeps of values scaled by ``2**exponent``, and the rest, in the values' memory."""
-    if exponent:
-        factor = np.float32(2.0**exponent)
+    """Return what a codec keeps of values scaled by ``2**scale``, and the rest, in the values' memory."""
+    if scale:
+        factor = np.float32(2.0**scale)
         kept = codec.lossy(wanted * factor, out)
         kept /= factor
     else:

@@ -31,7 +31,7 @@ class OwnScale:
         self.sums_exactly = codec.sums_exactly
         self.name = f"{codec_text(codec)}, scale {scale}"
 
-    def _exponent(self, values: Floats) -> int:
+    def _scale_for(self, values: Floats) -> int:
         return scale_exponent(values, self.codec.codec) if self.scale == "auto" else int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
@@ -42,9 +42,9 @@ class OwnScale:
         """Compress a float32 array, into the writable buffer ``out`` if given; return the stream."""
         values = np.ascontiguousarray(x, np.float32)
         view = memoryview(bytearray(self.max_compressed_size(values.size)) if out is None else out).cast("B")
-        exponent = self._exponent(values)
-        view[:1] = exponent.to_bytes(1, "little", signed=True)
-        return view[: 1 + len(self.codec.summing(exponent).compress(values, view[1:]))]
+        scale = self._scale_for(values)
+        view[:1] = scale.to_bytes(1, "little", signed=True)
+        return view[: 1 + len(self.codec.summing(scale).compress(values, view[1:]))]
 
     @staticmethod
     def _split(stream: Any) -> tuple[memoryview, int]:
@@ -55,21 +55,21 @@ class OwnScale:
 
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
         """Decompress float32[count], into ``out`` if given. Raises ``ValueError`` for a malformed stream."""
-        rest, exponent = self._split(stream)
-        return self.codec.decompress(rest, count, out, scale=exponent)
+        rest, scale = self._split(stream)
+        return self.codec.decompress(rest, count, out, scale=scale)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
         """Add a stream to ``accumulator``, float32 of the same size.
 
         With ``addend`` it becomes ``addend`` plus the stream.
         """
-        rest, exponent = self._split(stream)
-        return self.codec.decompress_add(rest, accumulator, addend, scale=exponent)
+        rest, scale = self._split(stream)
+        return self.codec.decompress_add(rest, accumulator, addend, scale=scale)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """Return the values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
         values = np.ascontiguousarray(x, np.float32)
-        return self.codec.summing(self._exponent(values)).lossy(values, out)
+        return self.codec.summing(self._scale_for(values)).lossy(values, out)
 
 
 def with_scale(codec: StreamCodec, scale: Scale) -> StreamCodec:

@@ -45,7 +45,7 @@ def _codec(k: int, codec: str | None, mode: str | None) -> Codec:
         return Codec(2.0**-k, *variant)
 
 
-def _exponent(scale: str, values: Any, codec: Codec, dtype: str | None = None) -> int:
+def _scale_of(scale: str, values: Any, codec: Codec, dtype: str | None = None) -> int:
     if scale == "auto":
         return scale_exponent(values, codec.codec, dtype=dtype)
     try:
@@ -70,13 +70,13 @@ def encode(
     out = _out(out or file.with_name(file.name + SUFFIX), force)
     values = npy_file.load(file, halves=True)
     dtype = "bfloat16" if values.dtype == np.uint16 else None
-    exponent = _exponent(scale, values, coder, dtype)
-    packed = message.pack(values, coder, exponent, dtype=dtype)
+    used = _scale_of(scale, values, coder, dtype)
+    packed = message.pack(values, coder, used, dtype=dtype)
     atomic_file.write(out, packed)
     is_stream = message.parse(packed).kind in STREAMS
-    if is_stream and (loss := loss_of(coder, values, exponent)).warned_of:
+    if is_stream and (loss := loss_of(coder, values, used)).warned_of:
         remedy = ("" if scale == "auto" else "--scale auto or ") + "a finer --bound, up to 14, keeps more"
-        text = loss.text(math.ldexp(coder.error_bound, -exponent), remedy)
+        text = loss.text(math.ldexp(coder.error_bound, -used), remedy)
         typer.echo(f"inceptionn: warning: {text}", err=True)
     ratio = values.nbytes / len(packed)
     _say(out, f"{values.nbytes} bytes in {len(packed)}, 1:{ratio:.2f}")
@@ -181,21 +181,21 @@ def _inspect_array(
         raise ValueError(f"{file} holds no values: its shape is {array.shape}")
     values = converted(array.reshape(-1), patterns=True)
     dtype = "bfloat16" if array.dtype == np.uint16 else array.dtype.name
-    exponent = _exponent(scale, values, coder)
-    counts = coder.histogram(values, scale=exponent)
+    used = _scale_of(scale, values, coder)
+    counts = coder.histogram(values, scale=used)
     size = coder.spec.stream_bytes(counts.tolist())
-    console.print(f"{values.size} {dtype} values, 2**-{k} {coder.mode or coder.codec}, scale 2**{exponent}")
+    console.print(f"{values.size} {dtype} values, 2**-{k} {coder.mode or coder.codec}, scale 2**{used}")
     if size:
         console.print(f"stream: {size} bytes, 1:{array.nbytes / size:.2f}")
     _print_classes(console, coder.spec, counts)
-    errors = Errors(coder, values, exponent)
+    errors = Errors(coder, values, used)
     _print_errors(console, errors)
     own_scale = scale_exponent(values, wire.PLANES.codec)
-    scales = sorted({0, own_scale}, key=abs) if scale == "0" else [exponent]
+    scales = sorted({0, own_scale}, key=abs) if scale == "0" else [used]
     found = choices(values, scales, array.itemsize)
     best = recommended(found)
     effect = None if other is None else effect_of(other, values, item=array.itemsize)
-    _print_choices(console, [each for each in found if each.scale == exponent], best, own_scale, effect)
+    _print_choices(console, [each for each in found if each.scale == used], best, own_scale, effect)
     if strange := values.size - int(np.isfinite(values).sum()):
         console.print(
             f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
@@ -203,7 +203,7 @@ def _inspect_array(
         )
     facts = {
         "values": values.size, "dtype": dtype, "bytes": size, "codec": coder.codec, "mode": coder.mode,
-        "k": k, "scale": exponent, "largest_error": errors.largest, "relative_error": errors.relative,
+        "k": k, "scale": used, "largest_error": errors.largest, "relative_error": errors.relative,
         "energy_kept": errors.kept, "choices": [asdict(choice) for choice in found],
         "recommended": best and asdict(best), "with": effect and asdict(effect),
     }  # fmt: skip
@@ -248,7 +248,7 @@ def _print_header(console: Console, header: Header) -> None:
                  if k in bounds and Codec(2.0**-k, *variant).parameters == header.parameters]  # fmt: skip
         name = f"2**-{k} {names[-1]}" if names else "of no mode"
         numbers = ", ".join(f"{each.upper()} {n}" for each, n in asdict(header.parameters).items())
-        several = f"2**{min(header.scaling.exponents)} to 2**{max(header.scaling.exponents)}, by section"
+        several = f"2**{min(header.scaling.scales)} to 2**{max(header.scaling.scales)}, by section"
         console.print(f"{name}: {numbers}; scale {several if header.scale is None else f'2**{header.scale}'}")
     size = len(header.payload)
     if size:

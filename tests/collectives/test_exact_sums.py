@@ -101,11 +101,11 @@ def test_scaled_sums_cannot_get_there(ranks: int, k: int) -> None:
     ends = np.float32(2) ** np.arange(-149, 128, 3, dtype=np.float32)
     for x in np.concatenate((ends, np.nextafter(ends, np.float32(0)), [np.finfo(np.float32).max])):
         largest = largest_exponent(np.array([x], np.float32), codec)
-        exponent = common_scale("auto", [largest] * ranks, ranks)
-        scaled = np.array([x], np.float32) * np.float32(2.0**exponent)  # as streams hold it
+        scale = common_scale("auto", [largest] * ranks, ranks)
+        scaled = np.array([x], np.float32) * np.float32(2.0**scale)  # as streams hold it
         steps = ranks * float(codec.summing().lossy(scaled)[0]) * 2.0 ** (k - 1)
-        most = max(1 << k - 1, ranks) if exponent > -126 else 1 << 24  # scales end there
-        assert steps <= most <= 1 << 24, (x, exponent)
+        most = max(1 << k - 1, ranks) if scale > -126 else 1 << 24  # scales end there
+        assert steps <= most <= 1 << 24, (x, scale)
 
 
 def test_values_themselves_depend_on_order(threads: Group) -> None:

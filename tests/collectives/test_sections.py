@@ -242,9 +242,9 @@ def test_statistics_measure_each_section(threads: Group) -> None:
         y = np.empty(1400, np.float32)
         allreduce_comp(t, x[t.rank], y, codec=PLANES, scale="tensor", sections=[700, 700])
         (part,) = statistics(t).parts
-        exponents = [common_scale("auto", [largest_exponent(v, PLANES) for v in half], 2)
-                     for half in np.split(x, 2, axis=1)]  # fmt: skip
-        whole = loss_of(PLANES, x[t.rank], np.repeat(exponents, 700), sums=True)
+        scales = [common_scale("auto", [largest_exponent(v, PLANES) for v in half], 2)
+                  for half in np.split(x, 2, axis=1)]  # fmt: skip
+        whole = loss_of(PLANES, x[t.rank], np.repeat(scales, 700), sums=True)
         assert part.dropped == pytest.approx(whole.dropped, rel=1e-6)
         return part.scale, part.samples
 

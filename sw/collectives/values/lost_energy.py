@@ -101,13 +101,13 @@ class LostEnergy:
 
         It is also issued if all but a few outliers become zero. ``scaling`` is that of the values, ``sums``
         tells that the codec's form for sums takes them. ``auto`` tells that scale "auto" or "tensor" chose
-        the exponents, ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are
+        the scales, ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are
         sampled and not warned of. Only a `Codec` is checked. Return the loss of the sample, if this call
         takes one.
         """
         if not isinstance(codec, Codec):
             return None
-        place, scale = (key, quiet), min(scaling.exponents)
+        place, scale = (key, quiet), min(scaling.scales)
         rest = self._rest.get(place, 0)
         if rest and scale > self._scale[place] - _SHIFT:
             self._rest[place] = rest - 1
@@ -138,7 +138,7 @@ def loss_of(
 ) -> Loss:
     """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size).
 
-    Values are float32, float16, or uint16 with bfloat16 patterns. ``scale`` is one exponent, or one for each
+    Values are float32, float16, or uint16 with bfloat16 patterns. ``scale`` is one for all, or one for each
     value. ``sums`` takes `Codec.summing`.
     """
     flat = values.reshape(-1)

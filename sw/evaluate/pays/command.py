@@ -47,7 +47,7 @@ from .options import (
     time_of,
     variant_of,
 )
-from .ratios import Ratio, RatioAt, exponent_of
+from .ratios import Ratio, RatioAt, agreed_scale
 from .scenario import Prediction, Scenario, facts_of, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
@@ -204,10 +204,10 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: b
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
-    exponent = exponent_of(x, codec, scale, nodes)
+    common = agreed_scale(x, codec, scale, nodes)
     if narrow:
-        return measure.coder(codec.scaled(exponent, "bfloat16"), converted(x, "bfloat16"))
-    return measure.coder(codec.scaled(exponent), x)
+        return measure.coder(codec.scaled(common, "bfloat16"), converted(x, "bfloat16"))
+    return measure.coder(codec.scaled(common), x)
 
 
 def _at(ratio: RatioAt, nodes: int) -> Ratio:

@@ -60,10 +60,10 @@ def published(network: str, k: int, corrected: bool = True) -> Ratio:
     return constant(bits_ratio((zero, eight, sixteen, whole)))
 
 
-def exponent_of(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
-    """Return the exponent by which ``nodes`` ranks with such values multiply in an all-reduce.
+def agreed_scale(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
+    """Return the common scale of ``nodes`` ranks with such values in an all-reduce with this scale.
 
-    The all-reduce has this scale. Raises ``ValueError`` for a scale that moves values out of fp32's range.
+    Raises ``ValueError`` for a scale that moves values out of fp32's range.
     """
     return common_scale(scale, [largest_exponent(np.ascontiguousarray(x), codec)], nodes)
 
@@ -76,14 +76,14 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
     once per octave of n and interpolated; it costs one compression of the sample each.
     """
     flat = np.ascontiguousarray(x.reshape(-1))
-    exponent = exponent_of(flat, codec, scale, nodes)
+    common = agreed_scale(flat, codec, scale, nodes)
     if flat.size > _SAMPLE:
         runs = flat[: flat.size // 64 * 64].reshape(64, -1)
         flat = np.ascontiguousarray(runs[:, : _SAMPLE // 64]).reshape(-1)
 
     @cache
     def at(octave: int) -> float:
-        return flat.nbytes / len(codec.compress(flat * np.float32(2 ** (octave / 2)), scale=exponent))
+        return flat.nbytes / len(codec.compress(flat * np.float32(2 ** (octave / 2)), scale=common))
 
     def ratio(ranks: float) -> float:
         place = math.log2(ranks)

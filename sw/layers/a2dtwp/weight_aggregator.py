@@ -54,8 +54,8 @@ class WeightAggregator:
     codec
         Codec for gradients on their way to rank 0; raw if None.
     scale
-        Exponent of the power of two by which gradients are multiplied in transit, for an `inceptionn.Codec`.
-        "auto" chooses it per message; None keeps the bound absolute.
+        Base-2 logarithm of the factor by which gradients are multiplied in transit, for an
+        `inceptionn.Codec`. "auto" chooses it per message; None keeps the bound absolute.
     nonfinite
         "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.
 

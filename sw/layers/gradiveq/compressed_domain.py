@@ -22,16 +22,15 @@ SUB_BLOCK = 1 << 14
 overlap.
 """
 MOST_SCALE = 127
-"""Largest magnitude of a run's scale exponent."""
+"""Largest magnitude of a run's scale."""
 
 
 @dataclass(frozen=True)
 class Run:
     """``count`` consecutive slices of a layer that share a compressor.
 
-    ``scale`` is the exponent of a power of two by which compressed values are multiplied in transit. The
-    multiplication is exact and linear, so it changes no sum. It makes the values smaller than 1, for a codec
-    whose error bound is absolute.
+    Compressed values are multiplied by ``2**scale`` in transit. The multiplication is exact and linear, so it
+    changes no sum. It makes the values smaller than 1, for a codec whose error bound is absolute.
     """
 
     compressor: Compressor

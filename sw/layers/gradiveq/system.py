@@ -80,7 +80,7 @@ class GradiVeQ:
     rest_codec
         Codec for the keys that are not compressed; raw if None.
     scale
-        Exponent of the power of two by which these are multiplied in transit, for an `inceptionn.Codec`.
+        Base-2 logarithm of the factor by which these are multiplied in transit, for an `inceptionn.Codec`.
         "auto" chooses it per step; None keeps the bound absolute.
     nonfinite
         "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.

@@ -34,7 +34,7 @@ class ParallaxConfig:
         The form of gradients, as for `inceptionn.collectives.allreduce_comp`; "off" is raw. Pulled rows are
         always raw, since they are weights.
     scale
-        Exponent of the power of two by which gradients are multiplied in transit. "auto" is that of
+        Base-2 logarithm of the factor by which gradients are multiplied in transit. "auto" is that of
         `allreduce_comp`, and chosen per message for sparse gradients; None keeps the bound absolute. Sparse
         gradients are never scaled for NICs.
     partitions

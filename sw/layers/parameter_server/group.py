@@ -59,9 +59,9 @@ class ParameterServer:
     servers, workers
         Ranks; all if None. Every rank must be a worker, a server, or both.
     codec, path, scale
-        The form of pushed gradients (see `push_leg`), raw without a codec. ``scale`` is the exponent of the
-        power of two by which they are multiplied in transit; "auto" chooses it per message, and None keeps
-        the bound absolute.
+        The form of pushed gradients (see `push_leg`), raw without a codec. ``scale`` is the base-2
+        logarithm of the factor by which they are multiplied in transit; "auto" chooses it per message, and
+        None keeps the bound absolute.
     encoding
         The form of pulled weights (see `Encoding`), raw if None. It also applies to a worker on a server's
         rank.

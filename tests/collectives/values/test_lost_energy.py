@@ -109,8 +109,8 @@ def test_a_scale_that_has_fallen_much_needs_a_new_sample() -> None:
     """An outlier lowers it; the loss may then be another."""
     look, x = LostEnergy(), np.ones(100, np.float32)
     assert look("w", Codec(), x, Scaling([20])) is not None
-    for exponent, sampled in ((20, False), (14, False), (13, True), (20, False)):
-        assert (look("w", Codec(), x, Scaling([exponent])) is not None) == sampled
+    for scale, sampled in ((20, False), (14, False), (13, True), (20, False)):
+        assert (look("w", Codec(), x, Scaling([scale])) is not None) == sampled
 
 
 def said_by(threads: Group, x: np.ndarray, **settings: Any) -> list[str]:

@@ -133,27 +133,27 @@ class _Scaled:
 
     def up(self, values: Floats) -> int:
         if self.scale == "auto":
-            exponent = scale_exponent(values, self.codec.codec) if isinstance(self.codec, Codec) else 0
+            scale = scale_exponent(values, self.codec.codec) if isinstance(self.codec, Codec) else 0
         else:
-            exponent = self.scale or 0
-        scaling, auto = Scaling((exponent,)), self.scale == "auto"
+            scale = self.scale or 0
+        scaling, auto = Scaling((scale,)), self.scale == "auto"
         self._look("the push of gradients", self.codec, values, scaling, auto=auto)
-        if exponent:
-            values *= np.float32(2.0**exponent)
-        return exponent
+        if scale:
+            values *= np.float32(2.0**scale)
+        return scale
 
     @staticmethod
     def down(values: Floats, meta: bytes) -> Floats:
-        exponent = int.from_bytes(meta, "little", signed=True)
-        if not -MAX_SCALE <= exponent <= MAX_SCALE:
-            raise ValueError(f"the scale exponent is {exponent:#x}, beyond {MAX_SCALE}")
-        if exponent:
-            values *= np.float32(2.0**-exponent)
+        scale = int.from_bytes(meta, "little", signed=True)
+        if not -MAX_SCALE <= scale <= MAX_SCALE:
+            raise ValueError(f"the scale exponent is {scale:#x}, beyond {MAX_SCALE}")
+        if scale:
+            values *= np.float32(2.0**-scale)
         return values
 
 
 class ScaledLeg(Leg):
-    """Values that a codec compresses somewhere, with the exponent of their scale in two bytes."""
+    """Values that a codec compresses somewhere, with their scale in two bytes."""
 
     meta_bytes = 2
 
@@ -168,9 +168,9 @@ class CodecLeg(ScaledLeg):
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
-        exponent = self._scaled.up(values)
+        scale = self._scaled.up(values)
         stream = np.frombuffer(self._scaled.summing.compress(values), np.uint8)
-        return exponent.to_bytes(2, "little", signed=True), stream
+        return scale.to_bytes(2, "little", signed=True), stream
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
         values = self._scaled.summing.decompress(data, sum(count for _, count in parts))
@@ -188,10 +188,10 @@ class TaggedLeg(ScaledLeg):
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
-        exponent = self._scaled.up(values)
+        scale = self._scaled.up(values)
         if self.exact:
             self._scaled.summing.lossy(values, values)
-        return exponent.to_bytes(2, "little", signed=True), values.view(np.uint8)
+        return scale.to_bytes(2, "little", signed=True), values.view(np.uint8)
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
         return split(self._scaled.down(data.view(np.float32), meta), parts)
