@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the options ``--codec`` and ``--half`` say of simulated NICs."""
+"""The variants of simulated NICs that the options ``--codec`` and ``--half`` select."""
 
 from collections.abc import Sequence
 from dataclasses import replace

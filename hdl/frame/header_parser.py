@@ -192,7 +192,7 @@ class HeaderParser(wiring.Component):
             if self.width.half:
                 m.d.sync += bf16_tos.eq(self.bf16_tos)
 
-        # What the types mean is worked out after their registers: each has 16 bits to compare.
+        # Each comparison with an EtherType, 16 bits wide, is registered. Their results are combined here.
         vlan = outer_is[ETHERTYPE_VLAN]
         stacked = outer_is[ETHERTYPE_SERVICE_VLAN] | (
             vlan & (inner_is[ETHERTYPE_SERVICE_VLAN] | inner_is[ETHERTYPE_VLAN])

@@ -146,10 +146,11 @@ def run(
 
 @dataclass(frozen=True)
 class _Own(Generic[B]):
-    """What a rank brings to the agreement.
+    """A rank's checked arguments and loaded values, as they are before the agreement.
 
-    ``values`` are its own ones, with those of ``feedback``, in sections of ``lengths``. ``largest`` has the
-    largest exponent of each section, where the scale follows it. ``terms`` must be equal at all ranks.
+    ``values`` are its own ones plus the residuals of ``feedback``, in sections of ``lengths``.
+    ``largest`` has the largest exponent of each section. It is None without a scale, and at a rank that
+    contributes no values. ``terms`` must be equal at all ranks.
     """
 
     terms: dict[str, Any]

@@ -157,13 +157,13 @@ class Settings:
 
     @property
     def takes_halves(self) -> bool:
-        """Whether sums can use arrays of 16-bit values: in rings, with one scale, that of the streams."""
+        """True if sums can use arrays of 16-bit values: in rings, if streams apply one scale to all lanes."""
         rings = self.algorithm == "ring" or (self.algorithm == "hierarchical" and self.upper == "ring")
         return rings and self.sections is None
 
     @property
     def makes_sums(self) -> bool:
-        """Whether sums of some ranks are made in memory, not as streams alone, on the way to the result."""
+        """True if the algorithm stores partial sums in memory. The ring has them in streams alone."""
         return self.algorithm != "ring"
 
     def group(self, ranks: int) -> int:

@@ -16,7 +16,9 @@ from .optimizer import Optimizer
 from .plan import Partition, Plan
 
 Mode = Literal["sync", "async"]
-"""Whether an update takes the mean of all workers' gradients of a step, or each gradient as it arrives."""
+"""In "sync", an update takes the mean of all workers' gradients of a step. In "async", it takes each gradient
+as it arrives.
+"""
 Updated = Callable[[Partition, int], None]
 
 
