@@ -42,9 +42,6 @@ Floats = NDArray[Any]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """The buffers that `Codec.compress` can write into."""
 
-_LATTICES = {"planes": _numpy_codec.LATTICE}
-"""The number of each codec that has a lattice, where all values are on it."""
-
 MAX_SCALE = 126
 """Scales are -126..126: both the factor and its inverse are normal numbers."""
 
@@ -70,7 +67,7 @@ def operation_paths() -> dict[str, str]:
         f"{variant.name} {operation}": path
         for variant, paths in zip(wire.DEFAULTS, chosen, strict=True)
         for operation, path in zip(("compress", "decompress", "sum"), paths, strict=True)
-        if operation != "sum" or variant.codec in _LATTICES
+        if operation != "sum" or variant.codec in _numpy_codec.LATTICES
     }
 
 
@@ -481,12 +478,12 @@ class Codec:
     @property
     def sums_exactly(self) -> bool:
         """True if sums with `summing` are the same in every order."""
-        return self.codec in _LATTICES
+        return self.codec in _numpy_codec.LATTICES
 
     @cached_property
     def _on_lattice(self) -> Codec:
         codec = copy(self)
-        object.__setattr__(codec, "_numbers", (_LATTICES[self.codec], *self._numbers[1:]))
+        object.__setattr__(codec, "_numbers", (_numpy_codec.LATTICES[self.codec], *self._numbers[1:]))
         object.__setattr__(codec, "name", f"{self.name}, on the lattice")
         return codec
 

@@ -21,10 +21,12 @@ from .numpy_halves import store, values_of, widened
 from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
-NUMBERS: dict[CodecName, int] = {"paper": 0, "planes": 1}
+NUMBERS: dict[CodecName, int] = {spec.name: number for number, spec in enumerate(wire.CODECS.values())}
 """The codecs' numbers, here and in the native module."""
-LATTICE = 2
+LATTICE = len(NUMBERS)
 """That of ``planes`` where all values are on its lattice."""
+LATTICES: dict[CodecName, int] = {"planes": LATTICE}
+"""The number of each codec that has a lattice, where all values are on it."""
 _CODERS: dict[int, Any] = {
     **{number: import_module(f".numpy_{name}", __package__) for name, number in NUMBERS.items()},
     LATTICE: numpy_lattice,
