@@ -10,7 +10,8 @@ import typer
 from rich.progress import Progress
 
 from inceptionn.commands.codec_option import HalfOption
-from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
+from inceptionn.commands.console import Console, JsonFile, Table, new_progress
+from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
@@ -18,7 +19,7 @@ from ..nic_codec import NIC_CODECS, NIC_VARIANTS
 from ..nic_options import variants
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
-from .scenarios import LEAST_GAIN, SCALES, Gain, differences, gain
+from .scenarios import LEAST_GAIN, SCALES, SEED, Gain, differences, gain
 
 
 class InlineError(RuntimeError):
@@ -51,7 +52,7 @@ def simulate(
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
         raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
-    out = Output(json_file)
+    out = Report(SEED if gradients else None, json_file)
     sent = read_pcap(pcap)[:frames]
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
     gains: list[Gain] = []

@@ -14,6 +14,8 @@ PAYLOAD = 1448
 """Bytes of a TCP segment at an MTU of 1500 with time stamps."""
 SCALES = (3e-3, 3e-4)
 """Scales of the Laplace distributions from which gradients are drawn."""
+SEED = 1
+"""Of the gradients."""
 LEAST_GAIN = 3.0
 """Target for the gain at both scales, with host and network at 1000 and 100 Mbit/s."""
 
@@ -48,7 +50,7 @@ def _compared(place: str, arrived: Sequence[Arrived], expected: Sequence[bytes])
 
 def gradients(count: int, scale: float, *, tagged: bool = True) -> list[bytes]:
     """Make TCP segments of one connection that carry fp32 values of a Laplace distribution."""
-    values = np.random.default_rng(1).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
+    values = np.random.default_rng(SEED).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
     return [
         packets.tcp(
             values[at : at + PAYLOAD], sequence=at, tcp_options=b"\x01\x01\x08\x0a" + bytes(8),

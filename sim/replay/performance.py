@@ -25,6 +25,8 @@ from .payloads import PAYLOADS, RAW, Values, gradients, plane_bytes
 Direction = Literal["transmit", "receive"]
 
 MTUS = (1500, 9000)
+SEED = 1
+"""Of the frames' payloads."""
 LEAST_RATE = 0.97
 """Least beats per cycle, sustained."""
 MOST_IDLE_CYCLES = 2.0
@@ -153,7 +155,7 @@ def segments(
     values: Values, mtu: int, count: int, *, options: bytes = b"", tos: int = DEFAULT_TOS
 ) -> list[bytes]:
     """Make full-size TCP segments of one flow, back to back in its sequence space."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(SEED)
     size = (mtu - 40 - len(options)) & ~3
     return [
         packets.tcp(

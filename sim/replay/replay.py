@@ -15,7 +15,8 @@ import typer
 from rich.progress import Progress
 
 from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode, check_half, chosen
-from inceptionn.commands.console import Console, JsonFile, Output, new_progress
+from inceptionn.commands.console import Console, JsonFile, new_progress
+from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
@@ -117,7 +118,8 @@ def replay(
     if waves is not None:
         with usage_error("--waves"):
             wave_format(waves, "verilator")
-    output = Output(report, frames_file, files=(waves, out_pcap))
+    seed = performance.SEED if measure else None
+    output = Report(seed, report, frames_file, files=(waves, out_pcap))
     frames = read_pcap(pcap)
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)

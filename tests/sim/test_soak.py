@@ -122,6 +122,7 @@ def test_replay_command(nic_verilog: Path, codec: str, tmp_path: Path) -> None:
     assert facts["replay"]["transmit"]["COMPRESSED"] == facts["replay"]["receive"]["RESTORED"] > 400
     assert facts["replay"]["largest_error"] < facts["replay"]["bound"]
     assert facts["performance"] is None
+    assert facts["environment"]["seed"] is None
     assert facts["codec"] == codec
     ratios = {(each["codec"], each["k"]): each["ratio"] for each in facts["ratios"]}
     assert (ratios["paper", 10] > 4.5, ratios["planes", 10] > 7.7) == (True, True)
