@@ -199,7 +199,8 @@ def _tool(name: str) -> str:
 
 @cache
 def _version(program: str) -> str:
-    return _run([program, "--version"], Path.cwd()).strip()
+    # The last line: a tool of YoWASP that runs for the first time says so before.
+    return _run([program, "--version"], Path.cwd()).strip().splitlines()[-1]
 
 
 def _run(command: list[str], folder: Path) -> str:
