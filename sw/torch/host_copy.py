@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -68,19 +68,16 @@ class HostCopy:
         return self._host.numpy()
 
     def store(self) -> None:
-        """Copy the array's values into the tensor, on a GPU with the stream of `on_stream`."""
-        if not self._own:
-            with self.on_stream():
-                self.tensor.copy_(self._host, non_blocking=self.device is not None)
+        """Copy the array's values into the tensor, on a GPU on the separate stream."""
+        if self._own:
+            return
+        with nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device)):
+            self.tensor.copy_(self._host, non_blocking=self.device is not None)
 
     def join(self) -> None:
         """Make the caller's stream on a GPU wait for the stored values. On a CPU this does nothing."""
         if self.device is not None:
             torch.cuda.current_stream(self.device).wait_stream(_copy_stream(self.device))
-
-    def on_stream(self) -> AbstractContextManager[Any]:
-        """Enter the stream on which `store` copies to a GPU. On a CPU the context does nothing."""
-        return nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device))
 
 
 def future_of(
@@ -89,7 +86,8 @@ def future_of(
     """Return a torch future that completes after a call with ``value()``, or raises the call's exception.
 
     Torch passes on an exception only if a callback raises it. With ``set_exception``, C++ would treat it as a
-    tensor.
+    tensor. The future's events on a GPU are those of the callback's stream, so that stream waits for the
+    copies.
     """
     devices = [copy.device for copy in copies if copy.device is not None]
     future: torch.futures.Future[Any] = torch.futures.Future(devices=sorted(set(devices), key=str) or None)
@@ -97,16 +95,14 @@ def future_of(
         future.set_result(value())
         return future
 
-    def complete(done: Result[Any]) -> None:
-        with copies[0].on_stream() if copies else nullcontext():
-            future.set_result(done.exception())
-
     def unwrapped(done: torch.futures.Future[Any]) -> Any:
         error = done.value()
         if error is not None:
             raise error
+        for copy in copies:
+            copy.join()
         return value()
 
     after = future.then(unwrapped)
-    result.add_done_callback(complete)
+    result.add_done_callback(lambda done: future.set_result(done.exception()))
     return after

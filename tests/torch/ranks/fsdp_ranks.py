@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each rank of `test_fsdp`: trainings with FSDP1 and FSDP2 on the CPU."""
+"""Each rank of `test_fsdp`: trainings with FSDP1 and FSDP2 on the CPU; `cuda_ranks` has some on a GPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +34,9 @@ def trained(module: Any, state: CompressState | None = None) -> dict[str, Any]:
     return found
 
 
-def fsdp1(strategy: ShardingStrategy, state: CompressState | None) -> dict[str, Any]:
-    module = FullyShardedDataParallel(model(), sharding_strategy=strategy, device_id=torch.device("cpu"))
+def fsdp1(strategy: ShardingStrategy, state: CompressState | None, device: str = "cpu") -> dict[str, Any]:
+    where = torch.device("cpu") if device == "cpu" else torch.cuda.current_device()
+    module = FullyShardedDataParallel(model().to(device), sharding_strategy=strategy, device_id=where)
     if state is not None:
         module.register_comm_hook(state, fsdp_hook)
     return trained(module, state)
@@ -44,7 +45,8 @@ def fsdp1(strategy: ShardingStrategy, state: CompressState | None) -> dict[str, 
 def fsdp2(
     mesh: Any, change: Callable[[Any], None], state: CompressState | None, **policy: torch.dtype
 ) -> dict[str, Any]:
-    module, settings = model(), {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(**policy)}
+    module = model().to(mesh.device_type)
+    settings = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(**policy)}
     for layer in (module[0], module[2]):
         fully_shard(layer, **settings)
     fully_shard(module, **settings)

@@ -120,11 +120,12 @@ def parallax(transport: Any) -> dict[str, Any]:
     }
 
 
-def gradiveq() -> dict[str, Any]:
+def gradiveq(device: str = "cpu") -> dict[str, Any]:
     """DDP's hook on convolutions: warm-up, sampling and compressed steps, then the codec on what is left."""
     torch.manual_seed(0)
     layers = [torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1)]
     module = torch.nn.Sequential(*layers, torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 16, 8))
+    module.to(device)
     ddp = DistributedDataParallel(module, bucket_cap_mb=0.002)
     state = GradiVeQState(
         warm_up=2, sampling=4, compressed=20, codec=Codec(2**-12), rest_codec=Codec(2**-12), threshold=0.1
@@ -132,14 +133,14 @@ def gradiveq() -> dict[str, Any]:
     ddp.register_comm_hook(state, gradiveq_hook)
     optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.05), []
     for step in range(STEPS):
-        inputs, labels = batch(step)
+        inputs, labels = (part.to(device) for part in batch(step))
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(ddp(inputs[:, :16].reshape(-1, 1, 4, 4)), labels)
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
     assert state.exchange is not None
-    total = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    total = torch.cat([p.detach().cpu().reshape(-1) for p in module.parameters()])
     seen = [torch.empty_like(total) for _ in range(dist.get_world_size())]
     dist.all_gather(seen, total)
     return {

@@ -34,8 +34,9 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
 def steps(module: Any, optimizer: torch.optim.Optimizer, which: range) -> float:
     """Trains; the loss of the last step."""
     loss = torch.zeros(())
+    device = next(module.parameters()).device
     for step in which:
-        inputs, labels = batch(step)
+        inputs, labels = (part.to(device) for part in batch(step))
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(module(inputs), labels)
         loss.backward()
@@ -49,10 +50,13 @@ def sgd(module: Any) -> torch.optim.Optimizer:
 
 
 def trained(
-    register: Callable[[DistributedDataParallel], None], which: range = range(30), **options: Any
+    register: Callable[[DistributedDataParallel], None],
+    which: range = range(30),
+    device: str = "cpu",
+    **options: Any,
 ) -> dict[str, Any]:
     """Train with DDP from the beginning; return the mean loss over the ranks, and the weights' digest."""
-    module = model()
+    module = model().to(device)
     ddp = DistributedDataParallel(module, **options)
     register(ddp)
     loss = steps(ddp, sgd(ddp), which)
@@ -68,7 +72,7 @@ def mean_of(value: float) -> float:
 
 def digest(module: torch.nn.Module) -> str:
     """Of all bits of a module's parameters."""
-    return sha256(b"".join(p.detach().numpy().tobytes() for p in module.parameters())).hexdigest()
+    return sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in module.parameters())).hexdigest()
 
 
 def leave(found: dict[str, Any]) -> None:
