@@ -14,7 +14,7 @@ from inceptionn.hdl.attach.async_queue import CROSSING_ATTRIBUTE
 from inceptionn.hdl.codec.codecs import PAPER, codec_of
 from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
-from inceptionn.hdl.control.registers import MAP_VERSION, class_counters, registers_of
+from inceptionn.hdl.control.registers import MAP_VERSION, registers_of
 from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import convert
@@ -58,11 +58,12 @@ def register_context(codec: str, half: bool = False) -> dict[str, Any]:
 
     They are a bound's value, and the counters of lanes or groups by class.
     """
+    registers = registers_of(codec, half)
     return {
         "codec": codec_of(codec),
-        "parameters_register": registers_of(codec)["PARAMETERS"],
+        "parameters_register": registers["PARAMETERS"],
         "parameters_8": bound_word(8, codec=codec),
-        "class_counters": class_counters(codec, half),
+        "class_counters": registers.class_counters,
         "half": half,
     }
 
@@ -174,10 +175,11 @@ def package(
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
-    put("registers.json", partial(map_json, options.codec, options.half))
+    registers = registers_of(options.codec, options.half)
+    put("registers.json", partial(map_json, registers))
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():
-        put(name, partial(make, options.codec, options.half))
+        put(name, partial(make, registers))
     standalone = standalone_modules(modules, alone)
     metadata = {
         "module": target.module, **target.metadata(), "ports": port_table(top, shell is not None),

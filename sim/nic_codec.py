@@ -7,8 +7,7 @@ A NIC's register ``VERSION.WIRE`` tells its codec; see :func:`read_codec`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from inceptionn.hdl.control.register_map import RegisterMap
-from inceptionn.hdl.control.registers import REGISTERS, class_counters, has_bf16, registers_of
+from inceptionn.hdl.control.registers import REGISTERS, NicRegisters, has_bf16, registers_of
 from inceptionn.wire import (
     BF16_LANES,
     CODECS,
@@ -45,7 +44,7 @@ class NicCodec:
         return f"{self.name}-half" if self.half else self.name
 
     @property
-    def registers(self) -> RegisterMap:
+    def registers(self) -> NicRegisters:
         """All registers of a NIC with this codec."""
         return registers_of(self.name, self.half)
 
@@ -57,7 +56,7 @@ class NicCodec:
     @property
     def counters(self) -> tuple[str, ...]:
         """Names of the class counters, in the order of a golden result's ``counts``."""
-        return tuple(register.name for register in class_counters(self.name))
+        return tuple(register.name for register in self.registers.class_counters)
 
     def classes(self, registers: Mapping[str, int]) -> dict[str, int]:
         """Return the class counters, by name; zeros without a NIC."""

@@ -25,9 +25,7 @@ from .registers import (
     SLOT_LANES,
     VERDICTS,
     Direction,
-    class_slot,
-    counter_slots,
-    slot_count,
+    registers_of,
 )
 
 COUNTER_WIDTH = 64
@@ -73,7 +71,7 @@ class CounterRead(wiring.Signature):
         self.slots = slots
         super().__init__(
             {
-                #: Which counter: :func:`inceptionn.hdl.control.registers.counter_slots`.
+                #: Which counter: `counter_slots` of :class:`~inceptionn.hdl.control.registers.NicRegisters`.
                 "slot": Out(range(slots)),
                 "strobe": Out(1),  #: Read now; at most every third cycle.
                 #: The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after
@@ -112,8 +110,9 @@ class FrameCounters(wiring.Component):
             raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
         self.direction: Direction = direction
         self.shape = shape
-        self.names = counter_slots(direction, shape.codec.name, shape.half)
-        self.slots = slot_count(direction, shape.codec.name)
+        self.registers = registers_of(shape.codec.name, shape.half)
+        self.names = self.registers.counter_slots(direction)
+        self.slots = self.registers.slot_count(direction)
         super().__init__(
             {
                 #: One per frame.
@@ -221,8 +220,7 @@ class FrameCounters(wiring.Component):
             if self.shape.half:
                 events[SLOT_BF16 + 1] = Mux(valid & report.half, report.lanes << 1, 0)
             for number in range(len(self.shape.codec.spec.classes)):
-                slot = class_slot(number, self.shape.codec.name)
-                events[slot] = Mux(self.reports.valid, report.counts[number], 0)
+                events[self.registers.class_slot(number)] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}
         for number, event in events.items():
             amounts[number] = Signal(len(event), name=f"amount_{number}", reset_less=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The register map for other tools: a C header, SystemRDL 2.0, and an IP-XACT memory map (IEEE 1685-2014).
 
-All are made from :func:`~inceptionn.hdl.control.registers.registers_of`. Nothing here needs Amaranth.
+All are made from a :class:`~inceptionn.hdl.control.registers.NicRegisters`. Nothing here needs Amaranth.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from inceptionn.wire import codec_spec
 
 from ..codec.codecs import PAPER
 from .register_map import DATA_WIDTH, Field, Register
-from .registers import ADDRESS_WIDTH, MAP_VERSION, parameters_word, registers_of
+from .registers import ADDRESS_WIDTH, MAP_VERSION, REGISTERS, NicRegisters, parameters_word
 
 PREFIX = "INCEPTIONN_"
 """Of every macro of the C header."""
@@ -29,7 +29,7 @@ def bound_word(k: int, mode: str | None = None, codec: str = PAPER) -> int:
     return parameters_word(codec_spec(codec).parameters(k, mode))
 
 
-def c_header(codec: str = PAPER, half: bool = False) -> str:
+def c_header(registers: NicRegisters = REGISTERS) -> str:
     """Write ``inceptionn_registers.h``: offsets, masks and shifts of registers and fields (C99, C++)."""
     lines = [
         "/* SPDX-License-Identifier: BSD-2-Clause */",
@@ -47,7 +47,7 @@ def c_header(codec: str = PAPER, half: bool = False) -> str:
         f"#define {PREFIX}APERTURE {1 << ADDRESS_WIDTH:#x}u",
         "",
     ]
-    for register in registers_of(codec, half):
+    for register in registers:
         name = f"{PREFIX}{register.name}"
         lines.append(f"/* {register.description} */")
         lines.append(f"#define {name} {register.offset:#05x}u")
@@ -92,7 +92,7 @@ def _fields(register: Register) -> tuple[Field, ...]:
     return register.fields or (Field("COUNT", 0, register.width, 0, register.description),)
 
 
-def systemrdl(codec: str = PAPER, half: bool = False) -> str:
+def systemrdl(registers: NicRegisters = REGISTERS) -> str:
     """Write ``inceptionn_registers.rdl``: one address map (SystemRDL 2.0)."""
     lines = [
         "// SPDX-License-Identifier: BSD-2-Clause",
@@ -102,7 +102,7 @@ def systemrdl(codec: str = PAPER, half: bool = False) -> str:
         f'    desc = "Registers of an engine pair, map version {_VERSION}.";',
         f"    default accesswidth = {DATA_WIDTH};",
     ]
-    for register in registers_of(codec, half):
+    for register in registers:
         counter = not register.fields
         lines += [
             "    reg {",
@@ -123,7 +123,7 @@ def systemrdl(codec: str = PAPER, half: bool = False) -> str:
     return "\n".join([*lines, "};"]) + "\n"
 
 
-def ip_xact(codec: str = PAPER, half: bool = False) -> str:
+def ip_xact(registers: NicRegisters = REGISTERS) -> str:
     """Write ``inceptionn_registers.xml``: a component with a memory map (IP-XACT, IEEE 1685-2014).
 
     A 64-bit counter is one register of 64 bits.
@@ -132,8 +132,8 @@ def ip_xact(codec: str = PAPER, half: bool = False) -> str:
     def element(depth: int, name: str, text: object) -> str:
         return f"{'  ' * depth}<ipxact:{name}>{escape(str(text))}</ipxact:{name}>"
 
-    def registers() -> Iterator[str]:
-        for register in registers_of(codec, half):
+    def described() -> Iterator[str]:
+        for register in registers:
             access = _XML_ACCESS[register.access]
             yield "        <ipxact:register>"
             yield element(5, "name", register.name)
@@ -179,7 +179,7 @@ def ip_xact(codec: str = PAPER, half: bool = False) -> str:
             element(4, "range", 1 << ADDRESS_WIDTH),
             element(4, "width", DATA_WIDTH),
             element(4, "usage", "register"),
-            *registers(),
+            *described(),
             "      </ipxact:addressBlock>",
             element(3, "addressUnitBits", 8),
             "    </ipxact:memoryMap>",

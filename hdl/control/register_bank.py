@@ -25,9 +25,7 @@ from .registers import (
     COUNTER_SLOTS,
     DIRECTIONS,
     Direction,
-    counter_slots,
     registers_of,
-    slot_count,
 )
 
 
@@ -45,18 +43,18 @@ class RegisterBank(wiring.Component):
     """
 
     def __init__(self, shape: EngineShape = USUAL):
-        codec, half = shape.codec.name, shape.half
         self.shape = shape
-        self.registers = registers_of(codec, half)
+        self.registers = registers = registers_of(shape.codec.name, shape.half)
         super().__init__(
             {
                 "s_axil": In(AXI4Lite()),  #: To the master.
                 "tx_config": Out(EngineConfig),  #: Settings of the transmit engine.
                 "rx_config": Out(EngineConfig),  #: Settings of the receive engine.
-                **({"bf16_tos": Out(8)} if half else {}),  #: With ``half=True``: setting of both engines.
+                **({"bf16_tos": Out(8)} if shape.half else {}),  #: With bf16 lanes: setting of both engines.
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
-                "tx_counters": Out(CounterRead(slot_count("tx", codec))),  #: The transmit engine's counters.
-                "rx_counters": Out(CounterRead(slot_count("rx", codec))),  #: The receive engine's counters.
+                #: The transmit engine's counters.
+                "tx_counters": Out(CounterRead(registers.slot_count("tx"))),
+                "rx_counters": Out(CounterRead(registers.slot_count("rx"))),  #: The receive engine's.
             }
         )
 
@@ -167,8 +165,8 @@ class RegisterBank(wiring.Component):
 
     def _has_counter(self, direction: Direction, page: Value, codes: Value, slot: Value) -> Value:
         """Return whether a direction has a counter in a slot of a page, or of the upper slots."""
-        numbers = counter_slots(direction, self.shape.codec.name, self.shape.half)
-        slots = Const(sum(1 << number for number in numbers), slot_count(direction, self.shape.codec.name))
+        numbers = self.registers.counter_slots(direction)
+        slots = Const(sum(1 << number for number in numbers), self.registers.slot_count(direction))
         base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
         found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
         if len(slots) > COUNTER_SLOTS:

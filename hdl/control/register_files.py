@@ -19,32 +19,32 @@ from .registers import (
     COUNTER_SLOTS,
     DIRECTIONS,
     MAP_VERSION,
-    counters,
+    REGISTERS,
+    NicRegisters,
     registers_of,
-    slot_count,
 )
 
 ACCESS_TEXT = {"ro": "read only", "rw": "read/write", "wo": "write only"}
 
 
-def map_json(codec: str = PAPER, half: bool = False) -> str:
-    """Return the register map as JSON text. ``half``: of a NIC with bf16 lanes."""
-    registers: list[dict[str, Any]] = []
-    for register in registers_of(codec, half):
+def map_json(registers: NicRegisters = REGISTERS) -> str:
+    """Return the register map as JSON text."""
+    described: list[dict[str, Any]] = []
+    for register in registers:
         fields = [
             {"name": part.name, "lsb": part.lsb, "width": part.width, "reset": part.reset,
              "description": part.description}
             for part in register.fields
         ]  # fmt: skip
-        registers.append({
+        described.append({
             "name": register.name, "offset": register.offset, "width": register.width,
             "access": register.access, "reset": register.reset, "description": register.description,
             "fields": fields,
         })  # fmt: skip
-    head = {"name": "inceptionn_nic", "codec": codec, **({"half": True} if half else {})}
+    head = {"name": "inceptionn_nic", "codec": registers.codec, **({"half": True} if registers.half else {})}
     head |= {"version": ".".join(map(str, MAP_VERSION)), "bus": "AXI4-Lite"}
     widths = {"address_width": ADDRESS_WIDTH, "data_width": DATA_WIDTH}
-    return json.dumps({**head, **widths, "registers": registers}, indent=1) + "\n"
+    return json.dumps({**head, **widths, "registers": described}, indent=1) + "\n"
 
 
 _MARKDOWN_HEAD = f"""# Registers of `inceptionn_nic`
@@ -90,10 +90,10 @@ def _counter_table(registers: Iterable[Register]) -> list[str]:
 
 def map_markdown() -> str:
     """Return the register map as Markdown: that of the paper's codec, then how the others differ."""
-    lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(registers_of())]
+    lines = [_MARKDOWN_HEAD, "## Control", "", *_control_tables(REGISTERS)]
     for direction in DIRECTIONS:
         title = {"tx": "Transmit (host to wire)", "rx": "Receive (wire to host)"}[direction]
-        lines += ["", f"## {title}: counters", "", *_counter_table(counters(direction).values())]
+        lines += ["", f"## {title}: counters", "", *_counter_table(REGISTERS.counters(direction).values())]
     for codec in CODECS:
         if codec != PAPER:
             lines += _differences(codec)
@@ -127,8 +127,8 @@ def _tables(registers: list[Register]) -> list[str]:
 def _differences(codec: str) -> list[str]:
     """Return the section on how a codec's map differs from that of the paper's codec."""
     own = registers_of(codec)
-    gone = {register.name for register in registers_of()} - {register.name for register in own}
-    names = ", ".join(f"`{register.name}`" for register in registers_of() if register.name in gone)
+    gone = {register.name for register in REGISTERS} - {register.name for register in own}
+    names = ", ".join(f"`{register.name}`" for register in REGISTERS if register.name in gone)
     late = ["- A frame is in the transmit counters at most 112 cycles after its verdict."]
     return [
         "",
@@ -137,16 +137,16 @@ def _differences(codec: str) -> list[str]:
         f"`VERSION.WIRE` tells the codec. A NIC with the {codec} codec has the registers above, except:",
         "",
         *([f"- It has no {names}."] if names else []),
-        *(late if slot_count("tx", codec) > COUNTER_SLOTS else []),
+        *(late if own.slot_count("tx") > COUNTER_SLOTS else []),
         "- These differ or are new:",
         "",
-        *_tables(_new(own, registers_of())),
+        *_tables(_new(own, REGISTERS)),
     ]
 
 
-def write_map_json(path: Path | str, codec: str = PAPER, half: bool = False) -> None:
+def write_map_json(path: Path | str, registers: NicRegisters = REGISTERS) -> None:
     """Write the register map as JSON to ``path``."""
-    Path(path).write_text(map_json(codec, half), encoding="utf-8")
+    Path(path).write_text(map_json(registers), encoding="utf-8")
 
 
 def write_map_markdown(path: Path | str) -> None:

@@ -2,11 +2,12 @@
 """The NIC's registers, as one table.
 
 The register bank (:class:`~inceptionn.hdl.control.register_bank.RegisterBank`), the counters' addresses, the
-JSON and Markdown maps and the test benches all use :func:`registers_of`. Nothing here needs Amaranth.
+map's files and the test benches all use the :class:`NicRegisters` of :func:`registers_of`. Nothing here needs
+Amaranth.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Literal
 
@@ -191,15 +192,10 @@ def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register
     if half:
         yield counter(SLOT_BF16, "COMPRESSED_BF16", "Of the frames of COMPRESSED, those with bf16 lanes.")
         yield counter(SLOT_BF16 + 1, "LANES_BF16", "bf16 lanes in compressed frames.")
-    yield from class_counters(codec, half)
+    yield from _class_counters(codec, half)
 
 
-@cache
-def class_counters(codec: str = PAPER, half: bool = False) -> tuple[Register, ...]:
-    """Return the transmit counters of a codec's classes: lanes by tag (paper), groups by code (planes).
-
-    ``half``: groups of 16 bf16 lanes, too.
-    """
+def _class_counters(codec: str, half: bool) -> tuple[Register, ...]:
     spec = codec_spec(codec)
     base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if spec.counts_lanes else CODE_BASE
     fp32 = f"{GROUP_LANES} lanes"
@@ -210,15 +206,50 @@ def class_counters(codec: str = PAPER, half: bool = False) -> tuple[Register, ..
     )
 
 
+@dataclass(frozen=True)
+class NicRegisters(RegisterMap):
+    """All registers of an ``inceptionn_nic`` with this codec, with bf16 lanes if ``half``."""
+
+    codec: str = PAPER
+    half: bool = False
+
+    @property
+    def class_counters(self) -> tuple[Register, ...]:
+        """The transmit counters of the codec's classes: lanes by tag (paper), groups by code (planes)."""
+        return _class_counters(self.codec, self.half)
+
+    def counters(self, direction: Direction) -> dict[int, Register]:
+        """Return a direction's counters by slot number, without the counters of planes' codes."""
+        base = COUNTER_BASE[direction]
+        slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
+        return {slots.index(register.offset): register for register in self if register.offset in slots}
+
+    def counter_slots(self, direction: Direction) -> dict[int, Register]:
+        """Return a direction's counters by slot number, those of the classes included."""
+        found = self.counters(direction)
+        if direction == "tx":
+            found |= {self.class_slot(i): counter for i, counter in enumerate(self.class_counters)}
+        return found
+
+    def slot_count(self, direction: Direction) -> int:
+        """Count the slots of a direction: 32, or 64 where the codes' counters follow the others."""
+        together = direction == "rx" or codec_spec(self.codec).counts_lanes
+        return COUNTER_SLOTS if together else 2 * COUNTER_SLOTS
+
+    def class_slot(self, number: int) -> int:
+        """Return the slot of one of the codec's classes."""
+        return (SLOT_LANES if codec_spec(self.codec).counts_lanes else COUNTER_SLOTS) + number
+
+
 @cache
-def registers_of(codec: str = PAPER, half: bool = False) -> RegisterMap:
+def registers_of(codec: str = PAPER, half: bool = False) -> NicRegisters:
     """Return all registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name.
 
     ``half``: with bf16 lanes, which have a ToS byte of their own.
     """
     tx, rx = (_counters(direction, codec, half) for direction in DIRECTIONS)
     by_offset = sorted((*tx, *rx), key=lambda register: register.offset)
-    return RegisterMap((*_control(codec, half), *by_offset), ADDRESS_WIDTH)
+    return NicRegisters((*_control(codec, half), *by_offset), ADDRESS_WIDTH, codec, half)
 
 
 REGISTERS = registers_of()
@@ -234,32 +265,3 @@ def parameters_word(settings: CodecParameters) -> int:
     """Return the value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
     register = registers_of(settings.codec)["PARAMETERS"]
     return sum(register[name.upper()].put(value) for name, value in asdict(settings).items())
-
-
-def counters(direction: Direction, codec: str = PAPER, half: bool = False) -> dict[int, Register]:
-    """Return a direction's counters by slot number, without the counters of planes' codes."""
-    base = COUNTER_BASE[direction]
-    slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
-    return {
-        slots.index(register.offset): register
-        for register in registers_of(codec, half)
-        if register.offset in slots
-    }
-
-
-def slot_count(direction: Direction, codec: str = PAPER) -> int:
-    """Count the slots of a direction: 32, or 64 where the codes' counters follow the others."""
-    return COUNTER_SLOTS if direction == "rx" or codec_spec(codec).counts_lanes else 2 * COUNTER_SLOTS
-
-
-def class_slot(number: int, codec: str = PAPER) -> int:
-    """Return the slot of a codec's class."""
-    return (SLOT_LANES if codec_spec(codec).counts_lanes else COUNTER_SLOTS) + number
-
-
-def counter_slots(direction: Direction, codec: str = PAPER, half: bool = False) -> dict[int, Register]:
-    """Return a direction's counters by slot number, those of the classes included."""
-    found = counters(direction, codec, half)
-    if direction == "tx":
-        found |= {class_slot(i, codec): counter for i, counter in enumerate(class_counters(codec, half))}
-    return found

@@ -67,6 +67,6 @@ def inline_registers(codec: str | None = PAPER, half: bool = False) -> RegisterM
 
     ``half``: with bf16 lanes.
     """
-    nic = () if codec is None else tuple(registers_of(codec, half))
+    nic = () if codec is None else registers_of(codec, half).registers
     ports = (replace(register, offset=register.offset + (1 << PAGE_WIDTH)) for register in PORT_PAGE)
     return RegisterMap((*nic, *ports), ADDRESS_WIDTH)

@@ -22,7 +22,7 @@ from inceptionn.boards.templates import render
 from inceptionn.cli import main
 from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import bound_word, c_header
-from inceptionn.hdl.control.registers import REGISTERS, class_counters, registers_of
+from inceptionn.hdl.control.registers import REGISTERS, registers_of
 
 OFFSET = 0xA000
 COUNT = (7 << 32) + 3
@@ -175,10 +175,11 @@ def test_every_readme_shows_the_bound_and_the_class_counters(name: str, codec: s
     text = render("registers.md.j2", {"board": board, **register_context(codec)})
     (code,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
     at = board.access.offset
-    registers, first = registers_of(codec), class_counters(codec)[0].name
+    registers = registers_of(codec)
+    first = registers.class_counters[0].name
     wanted = bound_word(8, codec=codec)
     (read,) = re.findall(r"uint64_t (\w+) =", code)
-    (tmp_path / "inceptionn_registers.h").write_text(c_header(codec))
+    (tmp_path / "inceptionn_registers.h").write_text(c_header(registers))
     (tmp_path / "example.c").write_text(
         '#include "inceptionn_registers.h"\nstatic uint32_t bar[1 << 14];\nint main(void) {\n'
         f"    bar[({at} + INCEPTIONN_{first}) / 4] = 9;\n{code}"

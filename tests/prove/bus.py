@@ -10,7 +10,7 @@ from harness import Fault, Harness, Proof
 from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
 from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.register_bank import RegisterBank
-from inceptionn.hdl.control.registers import IDENTITY, counter_slots
+from inceptionn.hdl.control.registers import IDENTITY
 from inceptionn.wire import CODECS, DEFAULT_MAX_PAYLOAD
 
 OKAY, SLVERR = 0, 2
@@ -144,7 +144,7 @@ def register_bank(codec: str, h: Harness) -> None:
     place = Cat(C(0, 2), read_at[2:])
     readable: Value = Cat(place == register.offset for register in registers if register.fields).any()
     for direction, base in (("tx", 0x100), ("rx", 0x200)):
-        for number in counter_slots(direction, codec):
+        for number in dut.registers.counter_slots(direction):
             start = base + 8 * number if number < 32 else 0x300 + 8 * (number - 32)
             readable = readable | (Cat(C(0, 3), place[3:]) == start)
     done = master.rises("r") & h.running(4)

