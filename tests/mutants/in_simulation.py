@@ -7,6 +7,7 @@ loaded. Each mutant gets a copy of this process.
 
 import os
 import resource
+import signal
 from importlib import import_module
 from pathlib import Path
 
@@ -17,16 +18,17 @@ ENTRY_POINTS = (
 """cocotb's own, with this one before the last: ``$PYGPI_USERS``."""
 
 
-def plan(folder: Path, numbers: list[int], jobs: int) -> dict[str, str]:
+def plan(folder: Path, numbers: list[int], jobs: int, seconds: int) -> dict[str, str]:
     """Return the environment that makes a simulation run mutants ``numbers``.
 
-    Outcomes are ``folder / "N.xml"``.
+    Outcomes are ``folder / "N.xml"``. After so many seconds (0: never) what has not ended has none.
     """
     listed = ",".join(map(str, numbers))
     return {
         "PYGPI_USERS": ENTRY_POINTS,
         "COCOTB_MAX_FAILURES": "1",
         "MUTANTS": listed, "MUTANTS_FOLDER": str(folder), "MUTANTS_JOBS": str(jobs),
+        "MUTANTS_SECONDS": str(seconds),
     }  # fmt: skip
 
 
@@ -37,14 +39,25 @@ def fork_for_all() -> None:
     """
     import_module(os.environ["COCOTB_TEST_MODULES"])
     folder, jobs = Path(os.environ["MUTANTS_FOLDER"]), int(os.environ["MUTANTS_JOBS"])
-    limit_s, running = 0, {}
+    limit_s, running, over = 0, {}, False
+
+    def stop(*_: object) -> None:
+        nonlocal over
+        over = True
+        for child in running:
+            os.kill(child, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, stop)
     for number in [0, *map(int, os.environ["MUTANTS"].split(","))]:
+        if over:
+            break
         child = os.fork()
         if child == 0:
             return become(number, folder, limit_s)
         running[child] = number
         if number == 0:
             limit_s = 10 * int(end_of(running, folder)) + 5
+            signal.alarm(int(os.environ["MUTANTS_SECONDS"]))
         elif len(running) == jobs:
             end_of(running, folder)
     while running:
@@ -61,14 +74,19 @@ def become(number: int, folder: Path, limit_s: int) -> None:
     # The simulator's own end would wait for threads that no copy has.
     cocotb._shutdown.register(lambda: os._exit(0))
     if limit_s:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))  # SIGXCPU, not SIGKILL
     cocotb.top.mutant.set(cocotb.handle.Immediate(LogicArray.from_unsigned(number, 16)))
 
 
 def end_of(running: dict[int, int], folder: Path) -> float:
-    """Wait for one copy, and complete its outcome: ``N.xml``, empty if it was stopped; its processor time."""
-    child, _, usage = os.wait4(-1, 0)
+    """Wait for one copy, and complete its outcome: ``N.xml``, empty if it took too long; its processor time.
+
+    A copy that was killed has none.
+    """
+    child, status, usage = os.wait4(-1, 0)
     part = folder / f"{running.pop(child)}.part"
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return 0
     part.touch()
     part.rename(part.with_suffix(".xml"))
     return usage.ru_utime + usage.ru_stime

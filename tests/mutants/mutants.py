@@ -111,9 +111,9 @@ def with_mutants(rtlil: str, mutants: list[Mutant], top: str) -> str:
     return head + body
 
 
-def simulate(name: str, verilog: Path, numbers: list[int], folder: Path, jobs: int) -> None:
+def simulate(name: str, verilog: Path, numbers: list[int], folder: Path, jobs: int, seconds: int) -> None:
     """Run the component's bench on the design without a mutant, number 0, and on each of these mutants."""
-    environment = plan(folder, numbers, jobs)
+    environment = plan(folder, numbers, jobs, seconds)
     before = dict(os.environ)
     os.environ |= environment
     sys.path.insert(0, str(Path(__file__).parent))  # which the simulation inherits
@@ -160,8 +160,11 @@ def keep(folder: Path, mutants: list[Mutant]) -> None:
     atomic_file.write(folder / "mutants.json", json.dumps([asdict(one) for one in mutants], indent=1) + "\n")
 
 
-def run(name: str, count: int, seed: int, jobs: int, proofs: bool = True) -> list[Mutant]:
-    """All mutants of a component with their verdicts; without proofs, what survives stays ``open``."""
+def run(name: str, count: int, seed: int, jobs: int, seconds: int, proofs: bool) -> list[Mutant]:
+    """Mutants of a component with their verdicts; without proofs, what survives stays ``open``.
+
+    All of them, or those that ran within ``seconds``.
+    """
     mutants, rtlil, folder = prepare(name, count, seed)
     bench = bench_of(CATALOGUE[name])[1]
     reasons = REASONS.get(folder.name.rsplit("-", 2)[0], {})
@@ -170,10 +173,12 @@ def run(name: str, count: int, seed: int, jobs: int, proofs: bool = True) -> lis
             (folder / f"{one.number}.xml").unlink(missing_ok=True)
     todo = [one.number for one in mutants if not (folder / f"{one.number}.xml").exists()]
     if todo:
-        simulate(name, folder / "mutants.v", todo, folder, jobs)
+        simulate(name, folder / "mutants.v", todo, folder, jobs, seconds)
     if outcome(folder / "0.xml"):
         raise SystemExit(f"{name}: the bench fails without a mutant: {outcome(folder / '0.xml')}")
     for place, one in enumerate(mutants):
+        if not (folder / f"{one.number}.xml").exists():
+            continue
         killed_by = outcome(folder / f"{one.number}.xml")
         verdict, why = "killed" if killed_by else one.verdict or "open", ""
         if verdict == "open" and proofs and one.change not in reasons:
@@ -182,7 +187,7 @@ def run(name: str, count: int, seed: int, jobs: int, proofs: bool = True) -> lis
             verdict, why = "equivalent", reasons[one.change]
         mutants[place] = replace(one, verdict=verdict, by=killed_by or why or one.by, bench=bench)
         keep(folder, mutants)
-    return mutants
+    return [one for one in mutants if one.verdict]
 
 
 def touched() -> list[str]:
@@ -249,7 +254,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40, help="mutants of each component (40)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
     parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")
-    parser.add_argument("--touched", action="store_true", help="60 mutants of what has changed")
+    parser.add_argument(
+        "--touched",
+        action="store_true",
+        help="60 mutants of what has changed; survivors are proved only if the score is too low without it",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=0, help="for each component's mutants; the others are left out (none)"
+    )
     parser.add_argument(
         "--no-proofs", action="store_true", help="leave what survives for a later run to prove"
     )
@@ -263,10 +275,16 @@ def main() -> int:
     count = 60 // len(names) if arguments.touched else arguments.count
     if not 1 <= count < 2**16:
         parser.error(f"--count must be from 1 to 65535, not {count}")
+    tries = (False, True) if arguments.touched else (not arguments.no_proofs,)
+    return int(not any(score(names, count, arguments, proofs) >= arguments.at_least for proofs in tries))
+
+
+def score(names: list[str], count: int, arguments: argparse.Namespace, proofs: bool) -> float:
+    """Judge and print these components; return their score in percent, 0 if no mutant ran."""
     print(f"{'component':32}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>10}")
     rows = []
     for name in names:
-        mutants = run(name, count, arguments.seed, arguments.jobs, not arguments.no_proofs)
+        mutants = run(name, count, arguments.seed, arguments.jobs, arguments.seconds, proofs)
         rows.append(summary(name, arguments.seed, mutants))
         print(line_of(rows[-1]), flush=True)
         for one in rows[-1]["survivors"]:
@@ -275,7 +293,7 @@ def main() -> int:
             record(rows[-1:])
     numbers = {key: sum(row[key] for row in rows) for key in ("mutants", "killed", "equivalent")}
     print(line_of({"name": "all", **numbers}))
-    return int(100 * numbers["killed"] < arguments.at_least * (numbers["mutants"] - numbers["equivalent"]))
+    return 100 * numbers["killed"] / max(1, numbers["mutants"] - numbers["equivalent"])
 
 
 if __name__ == "__main__":
