@@ -8,6 +8,7 @@ from typing import Any, Self
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
+from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink, AxiStreamSource
 
 
@@ -15,6 +16,32 @@ def silence(*parts: Any) -> None:
     """Let the loggers show only warnings."""
     for part in parts:
         part.log.setLevel("WARNING")
+
+
+class _Payload:
+    """A signal, read from the simulator once in each time step."""
+
+    def __init__(self, signal: Any):
+        self._signal = signal
+        self._time, self._value = -1, 0
+
+    @property
+    def value(self) -> int:
+        """The value at the first request of this time step."""
+        now = get_sim_time()
+        if now != self._time:
+            self._time, self._value = now, int(self._signal.value)
+        return self._value
+
+
+class StreamSink(AxiStreamSink):
+    """The sink of cocotbext-axi, three times as fast: it asks for every signal for each byte of a beat."""
+
+    def __init__(self, bus: AxiStreamBus, *arguments: Any, **options: Any):
+        super().__init__(bus, *arguments, **options)
+        for name in ("tdata", "tkeep", "tid", "tdest", "tuser"):
+            if hasattr(bus, name):
+                setattr(bus, name, _Payload(getattr(bus, name)))
 
 
 class TestBench:
@@ -80,9 +107,9 @@ class TestBench:
         """Drive an AXI4-Stream input. ``reset``, active high, replaces ``aresetn``."""
         return self._end(AxiStreamSource, prefix, reset)
 
-    def stream_sink(self, prefix: str = "m_axis", reset: Any = None) -> AxiStreamSink:
+    def stream_sink(self, prefix: str = "m_axis", reset: Any = None) -> StreamSink:
         """Accept what an AXI4-Stream output offers. ``reset`` as for a source."""
-        return self._end(AxiStreamSink, prefix, reset)
+        return self._end(StreamSink, prefix, reset)
 
     def axi_lite(self, prefix: str = "s_axil") -> AxiLiteMaster:
         """Read and write registers; ``aresetn`` resets the master."""

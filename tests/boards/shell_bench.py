@@ -18,7 +18,6 @@ from cocotbext.axi import (
     AxiLiteMaster,
     AxiStreamBus,
     AxiStreamFrame,
-    AxiStreamSink,
     AxiStreamSource,
 )
 
@@ -27,6 +26,7 @@ from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import bf16_payload, payload
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.runner import bench_parameters
+from inceptionn.sim.testbench import StreamSink
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
 
 CODEC = NIC_VARIANTS[bench_parameters().get("codec", "paper")]
@@ -147,7 +147,7 @@ class Streams:
     def add(self, *prefixes: str, **reset: Any) -> None:
         """``s_*``: a source drives it; ``m_*``: a sink takes it."""
         for prefix in prefixes:
-            kind = AxiStreamSource if prefix.startswith("s_") else AxiStreamSink
+            kind = AxiStreamSource if prefix.startswith("s_") else StreamSink
             bus = AxiStreamBus.from_prefix(self.dut, prefix)
             self.ends[prefix] = kind(bus, self.clock, **(reset or self.reset))
             self.ends[prefix].log.setLevel("WARNING")
@@ -166,7 +166,7 @@ class Streams:
         self, prefix: str, frame: Frame, *, bad_bit: bool = False, first_only: bool = False
     ) -> None:
         """Queues a frame; ``tuser`` is ``user``, on the first beat only if so, else noise after it."""
-        width = len(self.ends[prefix].bus.tkeep)
+        width = self.ends[prefix].byte_lanes
         beats = -(-len(frame.data) // width)
         words = [frame.user] + [
             random.getrandbits(16) if first_only else frame.user for _ in range(beats - 1)

@@ -11,12 +11,12 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from cocotb.utils import get_sim_time
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSource
 from cocotbext.eth import GmiiFrame, RgmiiPhy
 from rmii_phy import RmiiPhy
 
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.sim.testbench import silence
+from inceptionn.sim.testbench import StreamSink, silence
 
 INTERFACE = bench_parameters()["interface"]
 SPEED = bench_parameters()["speed"]  # Mbit/s
@@ -40,7 +40,7 @@ class TB:
             self.phy = RmiiPhy(dut, slow=SPEED == 10)
             self.receive_clock = dut.clk
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.clk, dut.rst)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), self.receive_clock, dut.rst)
+        self.sink = StreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), self.receive_clock, dut.rst)
         silence(self.source, self.sink)
         self.events = dict.fromkeys(EVENTS, 0)
         self.underruns = 0

@@ -8,11 +8,11 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSource
 from cocotbext.eth import GmiiFrame, RgmiiPhy
 
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.sim.testbench import silence
+from inceptionn.sim.testbench import StreamSink, silence
 
 SPEED = bench_parameters()["speed"]  # Mbit/s
 CLOCK_PS = bench_parameters()["clock_ps"]  # of the engines
@@ -29,7 +29,7 @@ class TB:
         pins = [getattr(dut, f"rgmii_{name}") for name in ("txd", "tx_ctl", "tx_clk", "rxd", "rx_ctl")]
         self.phy = RgmiiPhy(*pins, dut.rx_clk, speed=SPEED * 1e6)
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.clk, dut.rst)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.clk, dut.rst)
+        self.sink = StreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), dut.clk, dut.rst)
         silence(self.phy.tx, self.phy.rx, self.source, self.sink)
         self.events = dict.fromkeys(EVENTS, 0)
 
