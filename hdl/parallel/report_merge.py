@@ -57,12 +57,13 @@ class ReportMerge(wiring.Component):
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
         entry = data.StructLayout({"report": frame_report(self.shape), "ticket": Ticket})
         frame = self.frames.payload
-        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
+        # Two elastic queues: whether the oldest report is here reaches no address of theirs.
+        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0, elastic=True)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         reports = []
         for i in numbers:
             frames = PushQueue(known, MOST_FRAMES, 0)
-            queue = PushQueue(entry, MOST_FRAMES, 0)
+            queue = PushQueue(entry, MOST_FRAMES, 0, elastic=True)
             m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
             m.d.comb += [
                 frames.i.valid.eq(self.frames.valid & frame.targets[i]),
