@@ -7,6 +7,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
+from block_reports import Report
 from chosen_beat import BEAT
 from compressor_blocks import (
     BEAT_BYTES,
@@ -23,7 +24,6 @@ from compressor_blocks import (
     some_length,
 )
 from lockstep import Lockstep
-from reports import Report
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
 from inceptionn.hdl.codec.block_statistics import BlockStatistics

@@ -8,6 +8,7 @@ from typing import Any
 
 import cocotb
 from block_reader import BlockReader
+from block_reports import Report
 from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (
@@ -25,7 +26,6 @@ from compressor_blocks import (
     some_lanes,
     some_length,
 )
-from reports import Report
 
 from inceptionn.hdl.codec.compressor import CodecParameters, lane_burst
 from inceptionn.sim.golden.codec import Bits
