@@ -16,7 +16,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
-from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction, counters
+from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
@@ -152,7 +152,7 @@ class TB(TestBench):
         for direction in DIRECTIONS:
             assert self.sinks[direction].empty()
             assert self.sinks[direction].idle()
-            for register in counters(direction).values():
+            for register in REGISTERS.counters(direction).values():
                 data = await self.axil.read(register.offset, 8)
                 value = int.from_bytes(data.data, "little")
                 assert value == self.expected[register.name], f"{register.name}: {value}"
@@ -233,7 +233,7 @@ async def every_verdict(tb, source, sink):
         await tb.check_counters()
         seen += tb.expected
     for direction in DIRECTIONS:
-        for register in counters(direction).values():
+        for register in REGISTERS.counters(direction).values():
             if not (BRIEF and register.name.endswith("DISABLED")):
                 assert seen[register.name], f"{register.name} was never counted"
 

@@ -122,7 +122,7 @@ def test_ip_xact_is_valid_and_holds_the_json_map(codec: str) -> None:
 
 
 def test_every_format_is_text_of_its_own() -> None:
-    texts = [make(codec) for make, _ in FORMATS.values() for codec in CODECS]
+    texts = [make(registers_of(codec)) for make, _ in FORMATS.values() for codec in CODECS]
     assert len(set(texts)) == len(texts)
     assert all(text.endswith("\n") for text in texts)
 

@@ -15,7 +15,6 @@ from inceptionn.hdl.control.registers import (
     ADDRESS_WIDTH,
     REGISTERS,
     VERDICTS,
-    counters,
     registers_of,
 )
 from inceptionn.wire import Tag, Verdict, parameters, planes_parameters
@@ -104,7 +103,7 @@ def test_every_verdict_has_a_counter_where_it_can_happen() -> None:
     receive_only = set(VERDICTS["rx"]) - set(VERDICTS["tx"])
     assert receive_only == {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
     for direction in ("tx", "rx"):
-        names = {register.name for register in counters(direction).values()}
+        names = {register.name for register in REGISTERS.counters(direction).values()}
         expected = {verdict.name for verdict in VERDICTS[direction]}
         expected |= {"FRAMES_IN", "FRAMES_OUT", "BYTES_IN", "BYTES_OUT"}
         expected |= {f"LANES_{tag.name}" for tag in Tag} if direction == "tx" else set()
