@@ -23,6 +23,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,34 +161,38 @@ def keep(folder: Path, mutants: list[Mutant]) -> None:
     atomic_file.write(folder / "mutants.json", json.dumps([asdict(one) for one in mutants], indent=1) + "\n")
 
 
-def run(name: str, count: int, seed: int, jobs: int, seconds: int, proofs: bool) -> list[Mutant]:
+def run(name: str, count: int, arguments: argparse.Namespace, proofs: bool, simulated: bool) -> list[Mutant]:
     """Mutants of a component with their verdicts; without proofs, what survives stays ``open``.
 
-    All of them, or those that ran within ``seconds``.
+    All of them, or those that began to run within ``arguments.seconds``, or that are ``simulated`` already.
     """
-    mutants, rtlil, folder = prepare(name, count, seed)
+    mutants, rtlil, folder = prepare(name, count, arguments.seed)
     bench = bench_of(CATALOGUE[name])[1]
     reasons = REASONS.get(folder.name.rsplit("-", 2)[0], {})
     for one in mutants:
         if one.verdict in ("survived", "open") and one.bench != bench:
             (folder / f"{one.number}.xml").unlink(missing_ok=True)
     todo = [one.number for one in mutants if not (folder / f"{one.number}.xml").exists()]
-    if todo:
-        simulate(name, folder / "mutants.v", todo, folder, jobs, seconds)
+    if todo and not simulated:
+        simulate(name, folder / "mutants.v", todo, folder, arguments.jobs, arguments.seconds)
     if outcome(folder / "0.xml"):
         raise SystemExit(f"{name}: the bench fails without a mutant: {outcome(folder / '0.xml')}")
-    for place, one in enumerate(mutants):
-        if not (folder / f"{one.number}.xml").exists():
-            continue
+    ran = [one for one in mutants if (folder / f"{one.number}.xml").exists()]
+
+    def judged(one: Mutant) -> Mutant:
         killed_by = outcome(folder / f"{one.number}.xml")
         verdict, why = "killed" if killed_by else one.verdict or "open", ""
         if verdict == "open" and proofs and one.change not in reasons:
             verdict = "equivalent" if equivalent(rtlil, one.command, name) else "survived"
         if verdict in ("survived", "open") and one.change in reasons:
             verdict, why = "equivalent", reasons[one.change]
-        mutants[place] = replace(one, verdict=verdict, by=killed_by or why or one.by, bench=bench)
-        keep(folder, mutants)
-    return [one for one in mutants if one.verdict]
+        return replace(one, verdict=verdict, by=killed_by or why or one.by, bench=bench)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for one in pool.map(judged, ran):
+            mutants[one.number - 1] = one
+            keep(folder, mutants)
+    return [mutants[one.number - 1] for one in ran]
 
 
 def touched() -> list[str]:
@@ -254,19 +259,20 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=40, help="mutants of each component (40)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
     parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")
+    parser.add_argument("--touched", action="store_true", help="60 mutants of what has changed")
     parser.add_argument(
-        "--touched",
-        action="store_true",
-        help="60 mutants of what has changed; survivors are proved only if the score is too low without it",
-    )
-    parser.add_argument(
-        "--seconds", type=int, default=0, help="for each component's mutants; the others are left out (none)"
+        "--seconds", type=int, default=0, help="after which no other mutant of a component begins (never)"
     )
     parser.add_argument(
         "--no-proofs", action="store_true", help="leave what survives for a later run to prove"
     )
     parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
-    parser.add_argument("--at-least", type=float, default=0, help="fail below this score in percent (0)")
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        default=0,
+        help="fail below this score in percent (0); what survives is proved only where that decides",
+    )
     arguments = parser.parse_args()
     judged = [entry.name for entry in CATALOGUE.values() if entry.bench and entry.name != "nic"]
     names = touched() if arguments.touched else arguments.components or judged
@@ -275,16 +281,23 @@ def main() -> int:
     count = 60 // len(names) if arguments.touched else arguments.count
     if not 1 <= count < 2**16:
         parser.error(f"--count must be from 1 to 65535, not {count}")
-    tries = (False, True) if arguments.touched else (not arguments.no_proofs,)
-    return int(not any(score(names, count, arguments, proofs) >= arguments.at_least for proofs in tries))
+    if arguments.seconds < 0 or (arguments.seconds and arguments.record):
+        parser.error(f"--seconds must be 0 or more, and 0 for a record, not {arguments.seconds}")
+    later = not arguments.no_proofs and not arguments.record and arguments.at_least > 0
+    high = score(names, count, arguments, not (arguments.no_proofs or later)) >= arguments.at_least
+    if later and not high:
+        high = score(names, count, arguments, True, simulated=True) >= arguments.at_least
+    return int(not high)
 
 
-def score(names: list[str], count: int, arguments: argparse.Namespace, proofs: bool) -> float:
-    """Judge and print these components; return their score in percent, 0 if no mutant ran."""
+def score(
+    names: list[str], count: int, arguments: argparse.Namespace, proofs: bool, simulated: bool = False
+) -> float:
+    """Judge and print these components; return their score in percent, 0 if no mutant has ended."""
     print(f"{'component':32}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>10}")
     rows = []
     for name in names:
-        mutants = run(name, count, arguments.seed, arguments.jobs, arguments.seconds, proofs)
+        mutants = run(name, count, arguments, proofs, simulated)
         rows.append(summary(name, arguments.seed, mutants))
         print(line_of(rows[-1]), flush=True)
         for one in rows[-1]["survivors"]:
@@ -293,7 +306,8 @@ def score(names: list[str], count: int, arguments: argparse.Namespace, proofs: b
             record(rows[-1:])
     numbers = {key: sum(row[key] for row in rows) for key in ("mutants", "killed", "equivalent")}
     print(line_of({"name": "all", **numbers}))
-    return 100 * numbers["killed"] / max(1, numbers["mutants"] - numbers["equivalent"])
+    left = numbers["mutants"] - numbers["equivalent"]
+    return 100 * numbers["killed"] / left if left else 100.0 * bool(rows and numbers["mutants"])
 
 
 if __name__ == "__main__":
