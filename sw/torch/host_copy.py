@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
-from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -18,8 +17,8 @@ _KEPT = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @cache
-def _copy_stream(device: torch.device) -> Any:
-    """Return the stream for the copies of one GPU, in both directions."""
+def _stream(device: torch.device, back: bool) -> Any:
+    """Return the stream for the copies from one GPU, or ``back`` to it."""
     return torch.cuda.Stream(device)
 
 
@@ -28,9 +27,9 @@ class HostCopy:
 
     A contiguous tensor on the CPU is used without a copy, unless it is float64 or, with ``wide``, not
     float32. Of others the constructor makes a copy, and `store` copies it back. It has their type, or
-    float32. A copy from a GPU uses pinned memory and a separate stream, which starts after the current work
-    of the caller's stream. Neither the caller nor the GPU waits for it. ``filled`` is False for a tensor that
-    is only written.
+    float32. Copies from a GPU and back use pinned memory and a separate stream each, which wait for the
+    current work of the caller's stream. Neither the caller nor the GPU waits for them. ``filled`` is False
+    for a tensor that is only written.
 
     Raises ``TypeError`` for types other than `FLOATS`.
     """
@@ -40,44 +39,52 @@ class HostCopy:
             raise TypeError(f"the tensor must be of a floating-point type, not {tensor.dtype}")
         self.tensor = tensor.detach()
         self.device = tensor.device if tensor.is_cuda else None
-        self._event: Any = None
+        self._filled: Any = None
+        """The event after the copy from a GPU."""
+        self._stored: Any = None
+        """The event after the copy back."""
         kind = torch.float32 if wide or tensor.dtype not in _KEPT else tensor.dtype
         if self.device is None:
             host = self.tensor.to(kind).contiguous()
             self._own = host.data_ptr() == self.tensor.data_ptr()
         else:
             self._own = False
-            stream = _copy_stream(self.device)
-            stream.wait_stream(torch.cuda.current_stream(self.device))
+            self._ready = torch.cuda.current_stream(self.device).record_event()
             host = torch.empty(tensor.shape, dtype=kind, pin_memory=True)
             if filled:
-                with torch.cuda.stream(stream):
-                    host.copy_(self.tensor, non_blocking=True)
-                    self._event = stream.record_event()
-            self.tensor.record_stream(stream)
+                self._filled = self._copied(host, self.tensor, self.device, back=False)
         self._host = host
+
+    def _copied(self, to: torch.Tensor, values: torch.Tensor, device: torch.device, back: bool) -> Any:
+        """Copy on the stream of this direction, after the caller's work; return the event at the end."""
+        stream = _stream(device, back)
+        stream.wait_event(self._ready)
+        with torch.cuda.stream(stream):
+            to.copy_(values, non_blocking=True)
+        self.tensor.record_stream(stream)
+        return stream.record_event()
 
     @property
     def array(self) -> NDArray[Any]:
         """The values, in the tensor's shape; bfloat16 as uint16. Waits for a copy from a GPU."""
-        if self._event is not None:
-            self._event.synchronize()
-            self._event = None
+        if self._filled is not None:
+            self._filled.synchronize()
+            self._filled = None
         if self._host.dtype == torch.bfloat16:
             return self._host.view(torch.int16).numpy().view(np.uint16)
         return self._host.numpy()
 
     def store(self) -> None:
         """Copy the array's values into the tensor, on a GPU on the separate stream."""
-        if self._own:
-            return
-        with nullcontext() if self.device is None else torch.cuda.stream(_copy_stream(self.device)):
-            self.tensor.copy_(self._host, non_blocking=self.device is not None)
+        if self.device is not None:
+            self._stored = self._copied(self.tensor, self._host, self.device, back=True)
+        elif not self._own:
+            self.tensor.copy_(self._host)
 
     def join(self) -> None:
         """Make the caller's stream on a GPU wait for the stored values. On a CPU this does nothing."""
-        if self.device is not None:
-            torch.cuda.current_stream(self.device).wait_stream(_copy_stream(self.device))
+        if self._stored is not None:
+            torch.cuda.current_stream(self.device).wait_event(self._stored)
 
 
 def future_of(

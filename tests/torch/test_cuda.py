@@ -60,7 +60,7 @@ def test_a_future_has_the_result_or_raises(device: str) -> None:
     future = host_copy.future_of(result, [copy], lambda: tensor)
     copy.array[:] = 7
     if device == "cuda":  # the result arrives half a second later than it is known
-        with torch.cuda.stream(host_copy._copy_stream(tensor.device)):
+        with torch.cuda.stream(host_copy._stream(tensor.device, True)):
             torch.cuda._sleep(1 << 30)
     copy.store()
     result.set_result(None)
