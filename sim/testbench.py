@@ -35,7 +35,10 @@ class _Payload:
 
 
 class StreamSink(AxiStreamSink):
-    """The sink of cocotbext-axi, three times as fast: it asks for every signal for each byte of a beat."""
+    """The sink of cocotbext-axi, which asks for every signal for each byte of a beat; here once per beat.
+
+    Of its bus, the payload's signals have only ``value``.
+    """
 
     def __init__(self, bus: AxiStreamBus, *arguments: Any, **options: Any):
         super().__init__(bus, *arguments, **options)

@@ -54,7 +54,9 @@ class RegisterBank(wiring.Component):
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
                 #: The transmit engine's counters.
                 "tx_counters": Out(CounterRead(registers.slot_count("tx"))),
-                "rx_counters": Out(CounterRead(registers.slot_count("rx"))),  #: The receive engine's.
+                "rx_counters": Out(
+                    CounterRead(registers.slot_count("rx"))
+                ),  #: The receive engine's counters.
             }
         )
 

@@ -57,7 +57,7 @@ class ReportMerge(wiring.Component):
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
         entry = data.StructLayout({"report": frame_report(self.shape), "ticket": Ticket})
         frame = self.frames.payload
-        # Two elastic queues: whether the oldest report is here reaches no address of theirs.
+        # The queues are elastic: whether the oldest report is here reaches none of their addresses.
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0, elastic=True)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         reports = []
