@@ -54,9 +54,8 @@ class RegisterBank(wiring.Component):
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
                 #: The transmit engine's counters.
                 "tx_counters": Out(CounterRead(registers.slot_count("tx"))),
-                "rx_counters": Out(
-                    CounterRead(registers.slot_count("rx"))
-                ),  #: The receive engine's counters.
+                #: The receive engine's counters.
+                "rx_counters": Out(CounterRead(registers.slot_count("rx"))),
             }
         )
 
