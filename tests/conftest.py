@@ -207,8 +207,9 @@ def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark, leave out and order tests.
 
-    What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. Slow
-    tests come first, one half of them for each of two workers, so that none is left to run alone at the end.
+    What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. Files
+    with slow tests come first, one half of them for each of two workers, so that none is left to run alone at
+    the end. A file's tests stay together, since they share what was built for them.
     """
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
@@ -220,7 +221,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    quick = [item for item in items if not item.get_closest_marker("slow")]
-    half, middle = len(slow) // 2, len(quick) // 2
-    items[:] = [*slow[:half], *quick[:middle], *slow[half:], *quick[middle:]]
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    slow = {path: sum(item.get_closest_marker("slow") is not None for item in files[path]) for path in files}
+    halves: tuple[list[pytest.Item], ...] = ([], [])
+    slow_in = [0, 0]
+    for path in sorted(files, key=lambda path: -slow[path]):
+        number = int(slow_in[1] < slow_in[0]) if slow[path] else int(len(halves[1]) < len(halves[0]))
+        halves[number].extend(files[path])
+        slow_in[number] += slow[path]
+    items[:] = [*halves[0], *halves[1]]

@@ -245,7 +245,7 @@ def build_pass_through(out: Path, seed: int, seeds: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("built") / "out"
-    return out, build_pass_through(out, 1, 2 if os.environ.get("EXHAUSTIVE") else 1)
+    return out, build_pass_through(out, 1, 2)
 
 
 @pytest.mark.slow
@@ -259,6 +259,7 @@ def test_the_same_inputs_give_the_same_bits(built: tuple[Path, dict[str, Any]], 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_pass_through_design_is_routed(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """In the route that is packed, every clock has its margin; the manifest has the hashes."""
     out, manifest = built
