@@ -57,13 +57,12 @@ class ReportMerge(wiring.Component):
         known = data.StructLayout({"keep": 1, "ticket": Ticket})
         entry = data.StructLayout({"report": frame_report(self.shape), "ticket": Ticket})
         frame = self.frames.payload
-        # The queues are elastic: whether the oldest report is here reaches none of their addresses.
-        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0, elastic=True)
+        m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         reports = []
         for i in numbers:
             frames = PushQueue(known, MOST_FRAMES, 0)
-            queue = PushQueue(entry, MOST_FRAMES, 0, elastic=True)
+            queue = PushQueue(entry, MOST_FRAMES, 0)
             m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
             m.d.comb += [
                 frames.i.valid.eq(self.frames.valid & frame.targets[i]),
