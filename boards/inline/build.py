@@ -180,7 +180,7 @@ def build(
 ) -> None:
     """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
-    A seed takes about 20 minutes of one processor and 3 GB; with --codec none one to two minutes. The command
+    A seed takes 20 to 40 minutes of one processor and 3 GB; with --codec none one to two minutes. The command
     fails if routing fails, or if a clock misses its target or has no constraint. Ctrl-C and SIGTERM leave no
     files.
     """

@@ -27,7 +27,7 @@ ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
 seed 1, in about the same time. router1 stalled in congestion.
 """
 _LIMIT = 6 * 3600
-"""Seconds after which a tool is stopped. The slowest run takes 20 minutes of processor time."""
+"""Seconds after which a tool is stopped. The slowest run takes 40 minutes of processor time."""
 _LOOK = 0.5
 _AREA = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "EHXPLLL": "PLL"}
 """nextpnr's names of the cells that the report counts, and the usual names."""
