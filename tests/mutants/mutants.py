@@ -301,7 +301,8 @@ def score(
         rows.append(summary(name, arguments.seed, mutants))
         print(line_of(rows[-1]), flush=True)
         for one in rows[-1]["survivors"]:
-            print(f"    survived: {one['change']} at {one['source']}", flush=True)
+            word = "survived" if proofs else "not killed, no proof tried"
+            print(f"    {word}: {one['change']} at {one['source']}", flush=True)
         if arguments.record:
             record(rows[-1:])
     numbers = {key: sum(row[key] for row in rows) for key in ("mutants", "killed", "equivalent")}
