@@ -25,12 +25,12 @@ class DecompressionEngine(Engine):
 
     ::
 
-        s_axis ─► FrontEnd ─┬─► delay queue (64 beats) ─────┐
-                            ├─► ReceiveDecision ─ order ────┤
-                            └─► Decompressor ─ payload ─────┴─► ReceiveAssembler ─► m_axis
+        s_axis ─► FrontEnd ─┬─► waiting (64 beats) ─────────────────────┐
+                            ├─► ReceiveDecision ─► orders (64) ─────────┤
+                            └─► blocks (32) ─► Decompressor ─► payload ─┴─► ReceiveAssembler ─► m_axis
 
     Cut-through: a frame is held until a header check fails, its shim has arrived, or it ends. There is no
-    packet buffer: the queues cover the latency of a decision, and hold the next block's tag plane.
+    packet buffer: the three queues cover the latency of a decision, and hold the next block's tag plane.
 
     Throughput: one output beat per cycle while input is there. Latency of an idle engine, first beat
     to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for

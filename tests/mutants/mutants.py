@@ -77,8 +77,13 @@ def lowered(entry: Entry) -> str:
     """RTLIL of the component without processes, optimised so that few changes are without effect."""
     text = to_rtlil(entry.make(), entry.name, lines=True)
     text = text.replace(f'"{ROOT}{os.sep}', '"')
-    passes = "proc; opt -full; wreduce; opt_clean; memory_collect; pmuxtree; opt_clean"
-    return yosys(f"read_rtlil <<rtlil\n{text}\nrtlil", passes, "write_rtlil")
+    read = f"read_rtlil <<rtlil\n{text}\nrtlil"
+    passes = "opt -full; wreduce; opt_clean; memory_collect; pmuxtree"
+    try:
+        return yosys(read, f"proc; {passes}; opt_clean", "write_rtlil")
+    except RuntimeError:
+        # Yosys refuses a register of which a bit is constant, unless what is unused has gone before.
+        return yosys(read, f"proc; opt_clean; {passes}; opt_clean", "write_rtlil")
 
 
 def choose(rtlil: str, count: int, seed: int) -> list[Mutant]:

@@ -44,6 +44,7 @@ REASONS: dict[str, dict[str, str]] = {
         "const1 $50.Y[0]": _COUNTS,
     },
     "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
+    "planes_statistics-7424043d98e6": {"const1 $34.Y[0]": _COUNTS},
     "shifter_tree-a54d246857c6": {
         "cnot1 $278.Y[11]": "no cell reads this bit: a register's synchronous reset has replaced it",
     },

@@ -16,6 +16,7 @@ from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from engine_bench import BEAT_BYTES, Stimulus, beats
 from engine_traffic import be16, replay, sent_checksum_edges, with_configs, with_field
+from flows import random_flow, segment, twins
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
@@ -181,10 +182,11 @@ class TB(Lockstep):
             if self.read("reports_valid"):
                 reports.append(self.read("reports_payload"))
                 self.reports_at.append(self.now)
-            if self.read("orders_valid") and random.random() < pop:
-                orders.append(self.read("orders_payload"))
-                self.orders_at.append(self.now)
+            if random.random() < pop:
                 inputs["orders_ready"] = 1
+                if self.read("orders_valid"):
+                    orders.append(self.read("orders_payload"))
+                    self.orders_at.append(self.now)
             await self.cycle(**inputs)
         assert not statistics
         assert not sums
@@ -250,6 +252,18 @@ async def every_case(tb, early, late, pop):
 @cocotb.parametrize((("early", "late", "pop"), [(1.0, 1.0, 1.0), (0.4, 0.2, 0.5)]))
 async def random_frames(tb, early, late, pop):
     await tb.run(with_configs(host_frames(random, 300, 0.05)), early=early, late=late, pop=pop)
+
+
+@TB.test()
+async def flows_that_share_a_slot(tb):
+    """Segments of flows with any addresses and ports, and of their twins, at any phase."""
+    stimuli = []
+    for _ in range(40):
+        flow = random_flow()
+        twin = random.choice(twins(flow))
+        for each in (flow, flow, twin, flow, twin, twin):
+            stimuli.append(Stimulus(segment(each, sequence=random.choice([0, 0, 0, random.getrandbits(32)]))))
+    await tb.run(stimuli)
 
 
 @TB.test()

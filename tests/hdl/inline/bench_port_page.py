@@ -33,13 +33,14 @@ class TB(TestBench):
         return words[0][0] | words[1][0] << 32
 
     async def events(self, count: int) -> None:
-        """Random events, a sweep apart."""
+        """Random events, at most three of each within a sweep."""
         for _ in range(count):
-            bits = random.getrandbits(len(self.model))
-            self.dut.events.value = bits
-            for place, name in enumerate(self.model):
-                self.model[name] += bits >> place & 1
-            await RisingEdge(self.dut.aclk)
+            for _ in range(3):
+                bits = random.getrandbits(len(self.model))
+                self.dut.events.value = bits
+                for place, name in enumerate(self.model):
+                    self.model[name] += bits >> place & 1
+                await RisingEdge(self.dut.aclk)
             self.dut.events.value = 0
             await ClockCycles(self.dut.aclk, SLOTS)
 

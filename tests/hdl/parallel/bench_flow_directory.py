@@ -8,17 +8,18 @@ engines, each with a table of its own that sees the shared frames and a share of
 
 import random
 from collections import deque
+from copy import deepcopy
 from dataclasses import replace
 
 import cocotb
 from cocotb.triggers import FallingEdge
 from engine_bench import bits
-from flows import random_flow, twins
+from flows import random_flow, segment, twins
 from lockstep import Lockstep
 
 from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, FlowFrame, Ticket
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, transmit
-from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
+from inceptionn.sim.golden.packets import ACK, SYN, udp
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import DEFAULT_BF16_TOS, FLOW_TABLE_SIZE, Verdict, planes_parameters
 
@@ -44,17 +45,9 @@ Frame = tuple[bytes, bool, EngineConfig]
 
 
 def frame(flow: Flow, **changes) -> bytes:
-    """Return a TCP segment of ``flow``: 64 bytes of values at phase 0, unless said otherwise."""
+    """Return a segment of ``flow`` with a ToS byte of one of the kinds of lanes."""
     tos = DEFAULT_BF16_TOS if HALF and random.random() < 0.5 else BASE.tos
-    arguments = {"payload": bytes(64), "sequence": 4 * random.getrandbits(20), "tos": tos} | changes
-    return tcp(
-        arguments.pop("payload"),
-        source=flow.source,
-        destination=flow.destination,
-        source_port=flow.source_port,
-        destination_port=flow.destination_port,
-        **arguments,
-    )
+    return segment(flow, **{"tos": tos} | changes)
 
 
 def any_frame(flows: list[Flow]) -> Frame:
@@ -133,15 +126,27 @@ class TB(Lockstep):
                 inputs |= {"frames_valid": 1, "frames_payload": beginning}
                 inputs |= {"bf16_tos": config.bf16_tos} if HALF else {}
                 self.sent.append(waiting.popleft())
-            if self.read("tickets_valid") and random.random() < take:
+            if random.random() < take:
                 inputs["tickets_ready"] = 1
-                self._dispatch(self.read("tickets_payload"), delay)
-            due = [report for report in self.reports if report[0] <= self.now]
-            if due:
-                self.reports.remove(due[0])
-                inputs |= {"confirmations_valid": 1, "confirmations_payload": due[0][1]}
-            await self.cycle(**inputs)
+                if self.read("tickets_valid"):
+                    self._dispatch(self.read("tickets_payload"), delay)
+            await self.cycle(**inputs | self._report())
         assert not self.read("tickets_valid"), "a ticket too many"
+
+    def _report(self) -> dict[str, int]:
+        """Take a report that is due."""
+        due = [report for report in self.reports if report[0] <= self.now]
+        if not due:
+            return {}
+        self.reports.remove(due[0])
+        return {"confirmations_valid": 1, "confirmations_payload": due[0][1]}
+
+    async def settle(self) -> None:
+        """Wait until the directory has heard all reports."""
+        while self.reports:
+            await self.cycle(**self._report())
+        for _ in range(12):
+            await self.cycle()
 
     def _dispatch(self, word: int, delay: int) -> None:
         data, bad, config = self.sent.popleft()
@@ -195,6 +200,36 @@ async def one_flow(tb):
     others = [frame(random_flow(), payload=b""), frame(random_flow(), tos=0), udp(bytes(64))]
     await tb.run([(data, False, CONFIGS[0]) for data in others * 30])
     assert not any(tb.shared)
+
+
+@TB.test()
+async def shares_no_more_than_it_must(tb):
+    """Share what comes after all reports only if it has SYN, or if its flow does not hold the slot."""
+    flows = [random_flow() for _ in range(8)]
+    flows += [twin for flow in flows[:4] for twin in twins(flow)]
+    holders: dict[int, Flow] = {}
+    seen = []
+    for number in range(900):
+        flow = random_flow() if number % 6 == 0 else random.choice(flows)
+        kind, config = random.randrange(8), random.choice(CONFIGS) if random.random() < 0.2 else BASE
+        changes = {"vlan": random.choice([None, 0x123]), "tcp_options": bytes(random.choice([0, 12, 40]))}
+        match kind:
+            case 0:
+                changes |= {"payload": b"", "flags": random.choice([SYN, SYN | ACK])}
+            case 1:
+                changes |= {"payload": bytes(random.choice([0, 60, 66, 80]))}
+            case 2:
+                changes |= {"tos": 0}
+        data = frame(flow, **changes)
+        touches = transmit(data, config, deepcopy(tb.one), False).verdict in IN_TABLE
+        await tb.run([(data, False, config)], delay=1)
+        await tb.settle()
+        expected = touches and (kind == 0 or holders.get(flow.slot) != flow)
+        assert tb.shared[-1] == expected, f"frame {number} of {flow}, kind {kind}"
+        if touches:
+            holders[flow.slot] = flow
+        seen.append(expected)
+    assert 100 < sum(seen) < 800
 
 
 @TB.test()

@@ -11,6 +11,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from engine_bench import bits, gaps
+from flows import random_flow, segment, twins
 
 from inceptionn.hdl.control.config import EngineConfig as ConfigBits
 from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES, dispatched
@@ -47,6 +48,7 @@ class TB(TestBench):
         self.sinks = [self.stream_sink(f"m_axis_{i}") for i in range(ENGINES)]
         self.way: list[tuple[int, int]] = []
         """Owner and targets of every frame."""
+        self.tickets: list[int] = []
         self.settings: deque[int] = deque()
         self.found: list[list[int]] = [[] for _ in range(ENGINES)]
         """Settings that each engine saw, frame by frame."""
@@ -80,6 +82,7 @@ class TB(TestBench):
             if dut.frames_valid.value:
                 route = ROUTE.from_bits(int(dut.frames_payload.value))
                 self.way.append((route.owner, route.targets))
+                self.tickets.append(int(route.ticket.as_bits()))
 
     async def _engine(self, i: int) -> None:
         dut = self.dut
@@ -202,6 +205,30 @@ async def shared_frames(tb):
     await check(tb, frames, [False] * 6, [config] * 6)
     shared = [targets == (1 << ENGINES) - 1 for _, targets in tb.way]
     assert shared == [True, False, True, False, False, HALF]
+
+
+@TB.test(skip=not FLOWS)
+async def confirmed_flows(tb):
+    """Share a flow's segments until its first one is confirmed, and again after another flow's."""
+    config, dut = settings_of(EngineConfig()), tb.dut
+    frames = []
+    for _ in range(40):
+        flow = random_flow()
+        for each in (flow, flow, random.choice(twins(flow)), flow, flow):
+            frames.append(segment(each))
+            tb.settings.append(config)
+            await tb.source.send(AxiStreamFrame(frames[-1]))
+            while len(tb.way) < len(frames):
+                await RisingEdge(dut.aclk)
+            if tb.way[-1][1] == (1 << ENGINES) - 1:
+                dut.confirmations_payload.value = tb.tickets[-1]
+                dut.confirmations_valid.value = 1
+                await RisingEdge(dut.aclk)
+                dut.confirmations_valid.value = 0
+            await ClockCycles(dut.aclk, 20)
+    await check(tb, frames, [False] * len(frames), [config] * len(frames))
+    shared = [targets == (1 << ENGINES) - 1 for _, targets in tb.way]
+    assert shared == [True, False, True, True, False] * 40
 
 
 @TB.test(skip=not FLOWS)

@@ -2,8 +2,10 @@
 """Flows for the benches of the flow table and of the directory."""
 
 import random
+from typing import Any
 
 from inceptionn.sim.golden import Flow
+from inceptionn.sim.golden.packets import tcp
 
 
 def random_flow() -> Flow:
@@ -32,3 +34,8 @@ def twins(flow: Flow) -> list[Flow]:
         assert twin.slot == flow.slot
         found.append(twin)
     return found
+
+
+def segment(flow: Flow, **changes: Any) -> bytes:
+    """Return a TCP segment of ``flow``: 64 bytes of zeros at phase 0, unless said otherwise."""
+    return tcp(**{"payload": bytes(64), "sequence": 4 * random.getrandbits(20)} | flow._asdict() | changes)
