@@ -53,7 +53,10 @@ BLACK_BOXES = """
 
 QUICK = ("generic", "vc709", "corundum-64")
 """Variants of `make test`."""
-EXHAUSTIVE = ("netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes")
+EXHAUSTIVE = (
+    *("vc709-ratio", "netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes"),
+    "corundum-256-half",
+)
 """Others differ from these by the codec, the width or the prefix alone."""
 
 

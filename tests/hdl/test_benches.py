@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every component of the catalogue on its cocotb bench; `make test` runs its usual size.
 
-Of 16 lanes `make test-all` runs the engines with the paper's codec, which are made of the other parts, and
-the two parts whose gaps and cycles depend on the width most; `make test-exhaustive` runs all variants.
+Of other variants `make test-all` runs those of quick parts, the engines of 16 lanes with the paper's codec,
+which are made of the other parts, and the two parts whose gaps and cycles depend on the width most; `make
+test-exhaustive` runs all.
 """
 
 from collections.abc import Iterator
@@ -28,11 +29,15 @@ SLOW = {
     *("flow_directory", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
+FEW = {"counters": (0, 4), "registers": (0, 2)}
+"""Variants of the counters that `make test-all` runs: those of few and of most counters."""
 
 
 def marks_of(entry: Entry, variant: int) -> tuple[pytest.MarkDecorator, ...]:
     """When this variant runs."""
-    if variant and entry.variants[variant].get("lanes") == 16 and entry.name not in WIDE:
+    rare = entry.variants[variant].get("lanes") == 16 or entry.name in SLOW
+    rare = rare and entry.name not in WIDE or variant not in FEW.get(entry.name, (variant,))
+    if variant and rare:
         return pytest.mark.slow, pytest.mark.exhaustive
     return (pytest.mark.slow,) if variant or entry.name in SLOW else ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The whole NIC in simulation, on both simulators."""
+"""The whole NIC in simulation; with ``EXHAUSTIVE=1`` also on Icarus, which takes minutes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ BENCH = Path(__file__).with_name("bench_nic.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
+@pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=pytest.mark.exhaustive)])
 def test_bench(simulator: str) -> None:
     run_bench(Nic, "inceptionn_nic", BENCH, simulator=simulator, parameters={"brief": simulator == "icarus"})
 

@@ -2,6 +2,7 @@
 """The command that proves: a quick harness, its refusals, and the page it writes."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -59,6 +60,7 @@ for module, proof in load().values():
 """
 
 
+@pytest.mark.skipif(bool(os.environ.get("CI")), reason="`make prove` has shown more")
 def test_every_harness_fits_the_rtl() -> None:
     """It elaborates, and its faults are in the source; to prove all takes minutes, and `make prove` does."""
     done = subprocess.run(

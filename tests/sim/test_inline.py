@@ -150,7 +150,7 @@ def test_refused() -> None:
 # With engines. Their model takes a minute to compile.
 
 
-@pytest.fixture(scope="module", params=["paper", "planes-half"])
+@pytest.fixture(scope="module", params=[pytest.param("paper", marks=pytest.mark.exhaustive), "planes-half"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with Pair(request.param) as made:
         yield made

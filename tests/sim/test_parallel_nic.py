@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A NIC of several engines per direction, or of 16 lanes, behaves as one of 8: frames, order, counters, pace.
 
-By default two engines, and one of 16 lanes; with ``EXHAUSTIVE=1`` all others as well, and the soak, the
-vectors and the performance of one engine on all (``conftest.py``).
+By default two engines with planes and bf16 lanes, and one of 16 lanes with the paper's codec; with
+``EXHAUSTIVE=1`` all others as well, and the soak, the vectors and the performance of one engine on all
+(``conftest.py``).
 """
 
 import os
@@ -16,6 +17,7 @@ import pytest
 from inceptionn.hdl.control.registers import VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
 from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
+from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.payloads import PAYLOADS, Values
 from inceptionn.sim.replay.performance import LEAST_RATE, Rate, measure, one_rate
 from inceptionn.sim.replay.registers import read_counter
@@ -25,15 +27,18 @@ from inceptionn.wire import BF16_LANES, DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
 
 PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 400)))
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.parametrize(
-        ("engines", "lanes"),
-        [(2, 8), (1, 16), *([(4, 8), (2, 16), (4, 16)] if os.environ.get("EXHAUSTIVE") else [])],
-        indirect=True,
-        scope="session",
-    ),
-]
+SIZES = [(2, 8), (1, 16), (4, 8), (2, 16), (4, 16)]
+"""Engines per direction, and lanes of each."""
+CHOSEN = [(2, 8, "planes"), (1, 16, "paper")]
+"""Also the codec, where a model takes minutes to build."""
+if os.environ.get("EXHAUSTIVE"):
+    CHOSEN = [(*size, codec) for size in SIZES for codec in NIC_CODECS]
+
+pytestmark = pytest.mark.slow
+each_size = pytest.mark.parametrize(("engines", "lanes", "codec"), CHOSEN, indirect=True, scope="session")
+each_bf16 = pytest.mark.parametrize(
+    ("engines", "lanes"), SIZES if os.environ.get("EXHAUSTIVE") else SIZES[:1], indirect=True, scope="session"
+)
 
 
 @pytest.fixture
@@ -98,6 +103,7 @@ def exchanged(
     return received
 
 
+@each_size
 def test_mixed_traffic(nic: VerilatedNic, config: EngineConfig) -> None:
     """Good, spoilt, bad and overlong frames of four flows, short and jumbo, both directions at a time."""
     source = random.Random(1)
@@ -119,6 +125,7 @@ def typed(source: random.Random, number: int) -> Frame:
     return make(data, tos=tos, vlan=source.choice([None, 7])), source.random() < 0.05
 
 
+@each_bf16
 def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
     """bf16 and fp32 among others, both directions at a time; in turn at full rate, at every code."""
     nic, source, config = bf16_nic, random.Random(4), bf16_nic.codec.config()
@@ -195,6 +202,7 @@ def segment(source: random.Random, flow: Flow) -> Frame:
     return frame, source.random() < 0.1
 
 
+@each_size
 def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
     """Flows that displace each other, SYNs, phases, bad frames: as one table that sees all in order."""
     source, table, flows = random.Random(3), FlowTable(), colliding(3)
@@ -210,6 +218,7 @@ def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
     assert min(verdicts[verdict] for verdict in (Verdict.COMPRESSED, Verdict.PHASE, Verdict.SYN)) > 100
 
 
+@each_size
 def test_reset_forgets_frames_and_flows(nic: VerilatedNic, config: EngineConfig) -> None:
     off_grid = packets.tcp(bytes(400), sequence=2)
     on_grid = packets.tcp(bytes(400))
@@ -225,6 +234,7 @@ def test_reset_forgets_frames_and_flows(nic: VerilatedNic, config: EngineConfig)
         nic.reset()
 
 
+@each_size
 def test_performance(nic: VerilatedNic, engines: int, lanes: int) -> None:
     """One flow at the full rate of all engines; see inceptionn.sim.replay.performance."""
     figures = measure(nic)

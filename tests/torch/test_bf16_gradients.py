@@ -14,6 +14,7 @@ from inceptionn.system import npy_file
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bf16_gradients.py"
 
 
+@pytest.mark.slow
 def test_it_writes_each_ranks_gradients(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     out = tmp_path / "g.npy"

@@ -57,7 +57,11 @@ def test_vc709(ports: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ratio", [Fraction(33, 32), Fraction(5, 2), Fraction(4)], ids=float)
+@pytest.mark.parametrize(
+    "ratio",
+    [Fraction(33, 32), pytest.param(Fraction(5, 2), marks=pytest.mark.exhaustive), Fraction(4)],
+    ids=float,
+)
 def test_vc709_with_a_slower_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
     """The engines' clock is generated beside the shell; the bench drives both."""
     simulate(tmp_path, "vc709", Options(ports=2, clock_ratio=ratio), ports=2, ratio=float(ratio))
@@ -79,14 +83,20 @@ def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("half", [False, True], ids=["paper", "bf16"])
+@pytest.mark.parametrize(
+    "half", [pytest.param(False, id="paper"), pytest.param(True, id="bf16", marks=pytest.mark.exhaustive)]
+)
 def test_netfpga_sume(half: bool, tmp_path: Path) -> None:
     simulate(tmp_path, "netfpga-sume", Options(codec="planes" if half else "paper", half=half))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("width", "half"), [(64, False), (128, False), (256, False), (512, False), (256, True)]
+    ("width", "half"),
+    [
+        *((64, False), (512, False), (256, True)),
+        *(pytest.param(width, False, marks=pytest.mark.exhaustive) for width in (128, 256)),
+    ],
 )
 def test_corundum(width: int, half: bool, tmp_path: Path) -> None:
     codec = "planes" if half else "paper"

@@ -189,7 +189,8 @@ _MACS = {"rgmii": RgmiiMac, "rmii": RmiiMac}
     ("interface", "speed"),
     [
         *(("rgmii", 1000), ("rgmii", 100), ("rmii", 100)),
-        *(pytest.param(interface, 10, marks=pytest.mark.slow) for interface in ("rgmii", "rmii")),
+        pytest.param("rgmii", 10, marks=pytest.mark.slow),
+        pytest.param("rmii", 10, marks=pytest.mark.exhaustive),
     ],
 )
 def test_bench(interface: str, speed: int, tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (1000, 20_000),
         pytest.param(1000, 5_000, marks=pytest.mark.slow),
-        pytest.param(100, 20_000, marks=pytest.mark.slow),
+        pytest.param(100, 20_000, marks=pytest.mark.exhaustive),
     ],
 )
 def test_port(speed: int, clock_ps: int, port: Path) -> None:
