@@ -9,6 +9,7 @@ _COUNTS = "what is not counted was gated to 0 before, and a reset clears this fl
 
 _ORDER = "the sweep visits each slot once, in another order"
 _EVEN = "`room` compares the level with an even number"
+_KEY = "the slot and the other 95 bits of the key tell this bit"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
 REASONS: dict[str, dict[str, str]] = {
@@ -43,6 +44,10 @@ REASONS: dict[str, dict[str, str]] = {
         "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
         "const1 $50.Y[0]": _COUNTS,
     },
+    "flow_directory-835204407898": dict.fromkeys(
+        ("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]", "const0 memory.RD_DATA[19]"), _KEY
+    ),
+    "packet_dispatch-b41b77e8d7eb": {"inv $158.Q[61]": _KEY},
     "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
     "planes_statistics-7424043d98e6": {"const1 $34.Y[0]": _COUNTS},
     "shifter_tree-a54d246857c6": {

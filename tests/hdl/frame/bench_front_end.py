@@ -9,7 +9,7 @@ from collections import deque
 
 import cocotb
 from chosen_beat import BEAT
-from engine_bench import BEAT_BYTES, Stimulus, bits
+from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, bits
 from engine_traffic import replay, with_configs
 from lockstep import Lockstep
 from parsed_headers import fields, objection
@@ -18,7 +18,10 @@ from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.front_end import FrontEnd
 from inceptionn.hdl.frame.header_parser import parsed_frame
 from inceptionn.hdl.frame.payload_realigner import PayloadRealigner, payload_burst
+from inceptionn.sim.golden import FlowTable, transmit
 from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
+from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, wire_frames
 from inceptionn.wire import SHIM_BYTES, parameters
@@ -155,6 +158,20 @@ async def random_frames(tb, idle):
     random.shuffle(frames)
     await tb.run(with_configs(frames), idle=idle, full=idle / 2)
     assert tb.payloads > 20
+
+
+@TB.test()
+async def one_bit_of_the_headers(tb):
+    """Frames of which any one bit of the first 60 bytes is wrong."""
+    data = payload("gradients", 40)
+    frames = [tcp(data), tcp(data, vlan=5), udp(data)]
+    if not TRANSMIT:
+        frames = [transmit(frame, DEFAULT, FlowTable()).frame for frame in frames]
+    wrong = []
+    for frame in frames:
+        number = int.from_bytes(frame, "little")
+        wrong += [(number ^ 1 << bit).to_bytes(len(frame), "little") for bit in range(8 * 60)]
+    await tb.run([Stimulus(frame, config=DEFAULT) for frame in wrong])
 
 
 @TB.test()

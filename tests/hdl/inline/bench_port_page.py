@@ -2,8 +2,10 @@
 """cocotb bench of PortPage: every word of the page through AXI4-Lite."""
 
 import random
+from itertools import cycle
 
 from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiResp
 
 from inceptionn.hdl.inline.registers import COUNTER_BYTES, EVENTS, PAGE_WIDTH, PORT_PAGE, PORTS, SLOTS
@@ -12,6 +14,8 @@ from inceptionn.sim.testbench import TestBench
 LINK = {"up": 0, "speed": 1, "managed": 3}
 """Lowest bit of each member of a port's link."""
 LINK_WIDTH = 4
+LONGEST_NS = 4 * 26
+"""Of a read: a sweep of 18 cycles, and the master's own cycles."""
 
 
 class TB(TestBench):
@@ -24,7 +28,9 @@ class TB(TestBench):
         self.model = dict.fromkeys((f"{port}_{event}".upper() for port in PORTS for event in EVENTS), 0)
 
     async def read(self, address: int) -> tuple[int, AxiResp]:
+        begin = get_sim_time("ns")
         answer = await self.bus.read(address, 4)
+        assert get_sim_time("ns") - begin < LONGEST_NS
         return int.from_bytes(answer.data, "little"), answer.resp
 
     async def counter(self, name: str) -> int:
@@ -75,6 +81,7 @@ async def everything_else(tb):
     for address in range(0, 1 << PAGE_WIDTH, 4):
         _, resp = await tb.read(address)
         assert resp == (AxiResp.OKAY if address in PORT_PAGE.words else AxiResp.SLVERR), hex(address)
+    tb.bus.write_if.b_channel.set_pause_generator(cycle([1, 1, 1, 0]))
     for address in (PORT_PAGE["LINKS"].offset, PORT_PAGE["HOST_GOOD"].offset, 0xFFC):
         answer = await tb.bus.write(address, bytes(4))
         assert answer.resp == AxiResp.SLVERR

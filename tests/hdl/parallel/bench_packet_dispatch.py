@@ -232,6 +232,14 @@ async def confirmed_flows(tb):
 
 
 @TB.test(skip=not FLOWS)
+async def segments_at_once(tb):
+    """Segments that the directory looks up more slowly than they come wait, and none is lost."""
+    frames = [segment(random_flow(), payload=b"", flags=SYN) for _ in range(120)]
+    await check(tb, frames, [False] * len(frames), await tb.send(frames))
+    assert {targets for _, targets in tb.way} == {(1 << ENGINES) - 1}
+
+
+@TB.test(skip=not FLOWS)
 async def latency(tb):
     """Of an idle dispatcher, from a frame's first word in to its first burst out."""
     dut = tb.dut

@@ -17,13 +17,15 @@ def random_flow() -> Flow:
 def twins(flow: Flow) -> list[Flow]:
     """Flows of the same slot that differ from ``flow`` in two bits.
 
-    Both are in the lower half of the key, or both in the upper, or one in each.
+    Both are in the lower half of the key, or both in the upper, or one in each, or both in one field, where
+    they meet in the second fold of :func:`inceptionn.wire.frames.flow_index` alone.
     """
     found = []
     for source, destination, source_port, destination_port in (
         (1 << 5 << (bit := random.randrange(11)), 1 << bit, 0, 0),
         (0, 0, 1 << 9 << (bit := random.randrange(7)), 1 << bit),
         (1 << (bit := random.randrange(16)), 0, 1 << bit, 0),
+        ((1 | 1 << 10) << random.randrange(6), 0, 0, 0),
     ):
         twin = Flow(
             flow.source ^ source,
