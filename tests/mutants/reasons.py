@@ -48,6 +48,15 @@ REASONS: dict[str, dict[str, str]] = {
         ("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]", "const0 memory.RD_DATA[19]"), _KEY
     ),
     "packet_dispatch-b41b77e8d7eb": {"inv $158.Q[61]": _KEY},
+    "front_end-a3d2dcd44ba7": {
+        "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
+    },
+    "receive_assembler-0ea80db6d19d": {
+        "cnot1 $auto$ff.cc:337:slice$623.D[65]": "a restored payload has at most 9,216 bytes, never bit 14",
+    },
+    "port_page-ddcdcc91993a": {
+        "cnot1 $auto$ff.cc:337:slice$293.D[2]": "the count comes from 18 to 1 in 18 steps, in another order",
+    },
     "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
     "planes_statistics-7424043d98e6": {"const1 $34.Y[0]": _COUNTS},
     "shifter_tree-a54d246857c6": {

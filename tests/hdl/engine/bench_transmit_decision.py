@@ -269,7 +269,7 @@ async def flows_that_share_a_slot(tb):
 @TB.test()
 async def long_blocks_wait(tb):
     """Blocks of more than 8 KiB, whose statistics wait for the orders before them."""
-    await tb.run([Stimulus(udp(payload("noise", 2240 + n))) for n in range(8)], pop=0.02)
+    await tb.run([Stimulus(udp(payload("large", 2240 + n))) for n in range(8)], pop=0.02)
 
 
 @TB.test()

@@ -181,9 +181,9 @@ def mixture(number: int) -> list[Frame]:
 def long_mixture() -> list[Frame]:
     """Return frames of the longest blocks, and frames longer than any that may be restored."""
     frames = [Frame.restored(2304, 600), Frame.passing(9000), Frame.restored(3, 4000), Frame.passing(1)]
-    # Numbers of lanes with any one bit set, and of beats about 512.
+    # Numbers of lanes with any one bit set, and of beats about 512 and with bit 10 set.
     frames += [Frame.restored(lanes, 100) for lanes in (*(4 << bit for bit in range(10)), 1500, 2047)]
-    frames += [Frame.passing(BEAT_BYTES * number + 1) for number in (510, 511, 512)]
+    frames += [Frame.passing(BEAT_BYTES * number + 1) for number in (510, 511, 512, 1563)]
     return frames + [Frame.restored(2304, 9200, spoilt=0), Frame.passing(70_000), Frame.passing(32)]
 
 
