@@ -60,6 +60,7 @@ for module, proof in load().values():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(os.environ.get("CI")), reason="`make prove` has shown more")
 def test_every_harness_fits_the_rtl() -> None:
     """It elaborates, and its faults are in the source; to prove all takes minutes, and `make prove` does."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
+import numpy as np
 from block_reader import BlockReader
 from block_reports import Report
 from chosen_beat import BEAT
@@ -128,6 +129,15 @@ class TB(BlockReader):
             await self.tick()
         await self.drain()
         assert self.read("room")
+
+
+@TB.test()
+async def full_counts(tb):
+    """Send the longest blocks with all values of one size: each class counts as high as it can."""
+    for exponent in range(2, -12, -2):
+        values = np.float32(2.0**exponent) * np.linspace(1, 1.99, MAX_LANES, dtype=np.float32)
+        await tb.send(values.view(np.uint32))
+    await tb.finish()
 
 
 @TB.test()

@@ -6,8 +6,10 @@ What becomes of every kind of block is the stand-alone decompressor's bench, whi
 
 import random
 from collections import deque
+from itertools import product
 
 import cocotb
+import numpy as np
 from chosen_beat import BEAT
 from cocotb.triggers import Timer
 from decompressor_blocks import BEAT_BYTES, CODEC, WIDTH, Block, good, mixture
@@ -16,7 +18,8 @@ from lockstep import Lockstep
 from inceptionn.hdl.codec.block_splitter import block_beat
 from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.codec.decompressor import decoded_burst
-from inceptionn.wire import LANE_BYTES, parameters
+from inceptionn.sim.golden import codec
+from inceptionn.wire import LANE_BYTES, Tag, parameters
 
 DEFAULT = parameters(10, "bounded")
 LATENCY = codec_of(CODEC).decompressor.latency_of(BEAT)
@@ -87,6 +90,20 @@ class TB(Lockstep):
 async def any_pace(tb, push, take):
     """Good and malformed blocks, while either side is the slower one."""
     await tb.run(mixture(25, None, 0.3, random), push=push, take=take)
+
+
+@TB.test(skip=CODEC != "paper")
+async def one_lane_at_a_time(tb):
+    """Check a vector in one lane alone, with each place of its leading 1, at each small base."""
+    blocks = []
+    for lane in range(WIDTH):
+        for tag, places, bases in ((Tag.BITS8, 7, range(10)), (Tag.BITS16, 15, [127])):
+            for place, base in product(range(places), bases):
+                tags, vectors = np.zeros(WIDTH, np.uint8), np.zeros(WIDTH, np.uint32)
+                tags[lane] = tag
+                vectors[lane] = random.getrandbits(1) << places | 1 << place | random.getrandbits(place)
+                blocks.append(Block(codec.pack_block(tags, vectors), WIDTH, base, f"lane {lane}"))
+    await tb.run(blocks)
 
 
 @TB.test()
