@@ -39,10 +39,10 @@ from engine_traffic import (
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.cases import receive_sequences
-from inceptionn.sim.golden.packets import MINIMUM_FRAME, tcp, udp
+from inceptionn.sim.golden.packets import MINIMUM_FRAME, ethernet, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import wire_frames
-from inceptionn.wire import GROUP_LANES, TAG_WORD_BYTES, Verdict, parameters
+from inceptionn.wire import ETHERTYPE_IPV6, GROUP_LANES, TAG_WORD_BYTES, Verdict, parameters
 
 BYPASS_LATENCY = 24
 """Most cycles from first beat to first beat of a frame that passes."""
@@ -67,7 +67,8 @@ async def every_verdict(tb, pauses):
         Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE, Verdict.EXPANDED,
         Verdict.AMBIGUOUS,
     }  # fmt: skip
-    assert verdicts(await tb.run(replay(receive_sequences), pauses)) == set(Verdict) - transmit_only
+    stimuli = [*replay(receive_sequences), Stimulus(ethernet(bytes(60), ETHERTYPE_IPV6, vlan=5))]
+    assert verdicts(await tb.run(stimuli, pauses)) == set(Verdict) - transmit_only
 
 
 @DecompressionTB.test()
