@@ -43,7 +43,8 @@ usual size. A mutant is *killed* if a test fails, or if the simulation takes ten
 that it takes without a mutant. It is *equivalent* if Yosys proves by induction that both agree in the next
 cycle if they agreed in all before (the bench has shown that they agree at first), or for the reason below.
 The others *survive*: each is a missing test until a proof shows otherwise, which may not have been tried, or
-take too long. The two of `event_counters` are in bits that no bench lives to see; its proof covers them.
+take too long. Those of `event_counters`, `port_page` and `registers` are in bits of counters that no bench
+lives to see; a proof covers them in `event_counters`.
 """
 
 _PROOFS = """\
