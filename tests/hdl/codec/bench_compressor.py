@@ -132,10 +132,10 @@ class TB(BlockReader):
 
 
 @TB.test()
-async def full_counts(tb):
-    """Send the longest blocks with all values of one size: each class counts as high as it can."""
-    for exponent in range(2, -12, -2):
-        values = np.float32(2.0**exponent) * np.linspace(1, 1.99, MAX_LANES, dtype=np.float32)
+async def high_counts(tb):
+    """Send long blocks with all values of one size, so that every class counts to more than 128 groups."""
+    for exponent in range(3, -13, -1):
+        values = np.float32(2.0**exponent) * np.linspace(1, 1.99, 1040, dtype=np.float32)
         await tb.send(values.view(np.uint32))
     await tb.finish()
 

@@ -67,7 +67,10 @@ class Plane:
         beats = -(-groups // WORDS)
         made = cls(
             words=[
-                random.choice([0, (1 << MARK_BITS) - 1, random.getrandbits(MARK_BITS)]) for _ in range(groups)
+                random.choice(
+                    [0, (1 << MARK_BITS) - 1, random.getrandbits(MARK_BITS), 1 << random.randrange(MARK_BITS)]
+                )
+                for _ in range(groups)
             ],
             rest=random.getrandbits(BEAT_BITS),
             lanes=random.randint(1, WIDTH),

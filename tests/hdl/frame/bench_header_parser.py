@@ -20,7 +20,16 @@ from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, noise, wire_frames
-from inceptionn.wire import LANE_BYTES, SHIM_BYTES, Verdict, parameters
+from inceptionn.wire import (
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_SERVICE_VLAN,
+    ETHERTYPE_VLAN,
+    LANE_BYTES,
+    SHIM_BYTES,
+    Verdict,
+    parameters,
+)
 
 TRANSMIT = bench_parameters()["transmit"]
 LATENCY = HeaderParser.latency_of(BEAT)
@@ -125,6 +134,18 @@ async def lengths_wrong_by_a_bit(tb):
                 stimuli += [Stimulus(frame), *(Stimulus(one, name=f"length at {at}") for one in wrong)]
     await tb.run(stimuli, 0.0)
     assert tb.verdicts >= {0, Verdict.LENGTHS}
+
+
+@TB.test()
+async def ethertypes_wrong_by_a_bit(tb):
+    """Each EtherType that is told apart, with any one of its bits inverted, with and without a VLAN tag."""
+    stimuli = []
+    for vlan, at in ((None, 12), (1, 12), (1, 16)):
+        frame = tcp(bytes(160), vlan=vlan)
+        for right in (ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, ETHERTYPE_SERVICE_VLAN):
+            values = [right, *(right ^ 1 << bit for bit in range(16))]
+            stimuli += [Stimulus(with_field(frame, at, value), name=f"{value:04x}") for value in values]
+    await tb.run(stimuli, 0.0)
 
 
 @TB.test()

@@ -86,6 +86,23 @@ async def carry_of_the_fold(tb):
 
 
 @TB.test()
+async def carry_of_the_fold_by_one(tb):
+    """Totals whose upper and lower bits sum to 0x10000, so that any bit of them decides about the carry."""
+    count = BEAT_BYTES // 2
+    for upper in [*range(1, count - 1)] * 10:
+        total = (upper + 1 << 16) - upper
+        words = [total // count] * count
+        words[0] += total % count
+        for _ in range(20):
+            giver, taker = random.sample(range(count), 2)
+            moved = random.randint(0, min(words[giver], 0xFFFF - words[taker]))
+            words[giver] -= moved
+            words[taker] += moved
+        await tb.send([np.array(words, "<u2").tobytes()])
+    await tb.drain()
+
+
+@TB.test()
 async def sum_holds(tb):
     """Between two results the first one stays, whatever goes on after it."""
     await tb.send([b"\x01\x02" * (BEAT_BYTES // 2)])
