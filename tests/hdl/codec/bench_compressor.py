@@ -4,6 +4,7 @@
 import random
 from collections import deque
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -133,9 +134,10 @@ class TB(BlockReader):
 
 @TB.test()
 async def high_counts(tb):
-    """Send long blocks with all values of one size, so that every class counts to more than 128 groups."""
-    for exponent in range(3, -13, -1):
-        values = np.float32(2.0**exponent) * np.linspace(1, 1.99, 1040, dtype=np.float32)
+    """Send long blocks with all values of one size, so that each class counts about 100 groups."""
+    for exponent, groups in product(range(3, -13, -1), (100, 101)):
+        count = groups * GROUP_LANES
+        values = np.float32(2.0**exponent) * np.linspace(1, 1.99, count, dtype=np.float32)
         await tb.send(values.view(np.uint32))
     await tb.finish()
 
