@@ -3,6 +3,7 @@
 
 import os
 import shutil
+from functools import cache
 from typing import Any
 
 from inceptionn.system.extras import pip_install
@@ -30,7 +31,12 @@ def yosys_path() -> str:
 
 def find_yosys() -> Any:
     """Return Amaranth's ``YosysBinary`` of :func:`yosys_path`; its ``YosysError`` if older than 0.40."""
-    yosys_path()
+    return _new_enough(yosys_path())
+
+
+@cache
+def _new_enough(path: str) -> Any:
+    """Look at the version once for each path, since that starts Yosys."""
     from amaranth._toolchain.yosys import find_yosys
 
     return find_yosys(lambda version: version >= (0, 40))

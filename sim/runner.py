@@ -215,7 +215,12 @@ def run_bench(
             simulator, model, module, waves,
             test_module=bench.stem, testcase=testcase, seed=seed, test_dir=folder, results_xml=str(results),
             log_file=log,
-            extra_env={_PARAMETERS: json.dumps(dict(parameters or {})), "COCOTB_ANSI_OUTPUT": "0"},
+            extra_env={
+                _PARAMETERS: json.dumps(dict(parameters or {})),
+                "COCOTB_ANSI_OUTPUT": "0",
+                # cocotb takes assertion messages from pytest, whose plugins take long to import.
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            },
         )  # fmt: skip
     if coverage is not None:
         shutil.copyfile(folder / "coverage.dat", coverage)

