@@ -18,6 +18,9 @@ _BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
 _PLANES: Arguments = {"codec": "planes"}
 _HALF: Arguments = {"codec": "planes", "half": True}
 
+_FULL = 2**64 - 60
+"""A counter that a bench sees run over."""
+
 _WIDE_AND_NARROW = data.StructLayout({"narrow": 13, "wide": 200})
 
 
@@ -292,8 +295,13 @@ CATALOGUE = {
             facts={"widens": False},
         ),
         # The inline device's own.
-        Entry("event_counters", "inline.event_counters:EventCounters", ({"slots": 16},)),
-        Entry("port_page", "inline.port_page:PortPage"),
+        Entry(
+            "event_counters",
+            "inline.event_counters:EventCounters",
+            ({"slots": 16, "start": _FULL},),
+            built={"slots": 16},
+        ),
+        Entry("port_page", "inline.port_page:PortPage", ({"start": _FULL},), built={}),
         Entry("register_console", "inline.console:RegisterConsole", ({"divisor": 4, "addr_width": 13},)),
         # Parts that all others use.
         Entry(

@@ -14,19 +14,22 @@ class EventCounters(wiring.Component):
     """Counts pulses in 64 bits each. A sweep visits every counter once per ``slots`` cycles.
 
     At most three pulses of an event may come within one sweep. The shortest frames are farther apart, also
-    those that an engine drops back to back: 60 bytes take 15 cycles at 4 bytes a cycle. The counters start at
-    zero after configuration; a reset of the domain keeps them.
+    those that an engine drops back to back: 60 bytes take 15 cycles at 4 bytes a cycle. A reset of the domain
+    keeps the counters.
 
     Parameters
     ----------
     slots : :class:`int`
         Counters, a power of two.
+    start : :class:`int`
+        Of each counter after configuration; a bench has no time to count so far.
     """
 
-    def __init__(self, slots: int):
+    def __init__(self, slots: int, start: int = 0):
         if slots < 2 or slots & (slots - 1):
             raise ValueError(f"slots must be a power of two of at least 2, not {slots!r}")
         self.slots = slots
+        self.start = start
         super().__init__(
             {
                 "events": In(slots),  #: One bit per counter: it counts in this cycle.
@@ -39,7 +42,7 @@ class EventCounters(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.memory = memory = LutRam(64, self.slots)
+        m.submodules.memory = memory = LutRam(64, self.slots, self.start)
         place = Signal(range(self.slots))
         pending = Array(Signal(2, name=f"pending{slot}") for slot in range(self.slots))
         m.d.comb += [

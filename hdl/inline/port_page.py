@@ -28,11 +28,20 @@ class PortPage(wiring.Component):
 
     A read takes about 20 cycles: it waits for a sweep of the counters. The read of a counter's low word keeps
     its high word for the next read. Writes and unknown addresses are answered with SLVERR.
+
+    Parameters
+    ----------
+    start : :class:`int`
+        Of each counter, as for :class:`EventCounters`.
     """
 
     s_axil: In(AXI4Lite(PAGE_WIDTH))  #: To the master.
     links: In(data.ArrayLayout(Link, len(PORTS)))  #: Of the host's port and the network's.
     events: In(data.ArrayLayout(PortEvents, len(PORTS)))  #: Of both ports, in the same order.
+
+    def __init__(self, start: int = 0):
+        self.start = start
+        super().__init__()
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -45,7 +54,7 @@ class PortPage(wiring.Component):
 
         counters = []
         for number, name in enumerate(PORTS):
-            m.submodules[f"{name}_counters"] = bank = EventCounters(SLOTS)
+            m.submodules[f"{name}_counters"] = bank = EventCounters(SLOTS, self.start)
             m.d.comb += [
                 bank.events.eq(Cat(self.events[number][event] for event in EVENTS)),
                 bank.slot.eq(slot),

@@ -20,18 +20,21 @@ class BlockRam(wiring.Component):
     width : :class:`int`
     depth : :class:`int`
         Words; a power of two.
+    init : :class:`int`
+        Each word after configuration.
     """
 
     LATENCY = 2
     STYLE = "block"
 
-    def __init__(self, width: int, depth: int):
+    def __init__(self, width: int, depth: int, init: int = 0):
         if width < 1 or depth < 2 or depth & (depth - 1):
             raise ValueError(
                 f"memory needs a width of 1 or more and a power-of-two depth, not {(width, depth)!r}"
             )
         self.width = width
         self.depth = depth
+        self.init = init
         super().__init__(
             {
                 "write": In(1),  #: Store ``write_data`` at ``write_address``.
@@ -44,7 +47,8 @@ class BlockRam(wiring.Component):
 
     def _memory(self) -> Memory:
         attrs = {"ram_style": self.STYLE, "no_rw_check": 1}
-        return Memory(shape=unsigned(self.width), depth=self.depth, init=[], attrs=attrs)
+        init = [self.init] * self.depth if self.init else []
+        return Memory(shape=unsigned(self.width), depth=self.depth, init=init, attrs=attrs)
 
     def _connect_write(self, m: Module, memory: Memory) -> None:
         port = memory.write_port()

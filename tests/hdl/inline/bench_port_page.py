@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of PortPage: every word of the page through AXI4-Lite."""
+"""cocotb bench of PortPage: every word of the page through AXI4-Lite; parameter ``start``."""
 
 import random
 from itertools import cycle
@@ -9,11 +9,13 @@ from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiResp
 
 from inceptionn.hdl.inline.registers import COUNTER_BYTES, EVENTS, PAGE_WIDTH, PORT_PAGE, PORTS, SLOTS
+from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 
 LINK = {"up": 0, "speed": 1, "managed": 3}
 """Lowest bit of each member of a port's link."""
 LINK_WIDTH = 4
+START = bench_parameters()["start"]
 LONGEST_NS = 4 * 26
 """Of a read: a sweep of 18 cycles, and the master's own cycles."""
 
@@ -25,7 +27,7 @@ class TB(TestBench):
         super().__init__(dut)
         dut.links.value = dut.events.value = 0
         self.bus = self.axi_lite()
-        self.model = dict.fromkeys((f"{port}_{event}".upper() for port in PORTS for event in EVENTS), 0)
+        self.model = dict.fromkeys((f"{port}_{event}".upper() for port in PORTS for event in EVENTS), START)
 
     async def read(self, address: int) -> tuple[int, AxiResp]:
         begin = get_sim_time("ns")
@@ -45,7 +47,7 @@ class TB(TestBench):
                 bits = random.getrandbits(len(self.model))
                 self.dut.events.value = bits
                 for place, name in enumerate(self.model):
-                    self.model[name] += bits >> place & 1
+                    self.model[name] = (self.model[name] + (bits >> place & 1)) % (1 << 64)
                 await RisingEdge(self.dut.aclk)
             self.dut.events.value = 0
             await ClockCycles(self.dut.aclk, SLOTS)
@@ -53,8 +55,8 @@ class TB(TestBench):
 
 @TB.test(timeout_time=10, timeout_unit="ms")
 async def every_counter(tb):
-    for _ in range(2):
-        await tb.events(50)
+    for sweeps in (0, 50, 50):
+        await tb.events(sweeps)
         assert {name: await tb.counter(name) for name in tb.model} == tb.model
         await tb.reset()  # which keeps them
 
