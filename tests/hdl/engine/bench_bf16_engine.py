@@ -7,7 +7,15 @@ import cocotb
 import numpy as np
 from engine_bench import PAUSES, CompressionTB, DecompressionTB, Stimulus
 from engine_pace import input_rate, output_rate, verdicts
-from engine_traffic import replay, sent
+from engine_traffic import (
+    TOS,
+    cut_frames,
+    replay,
+    restored_checksum_edges,
+    sent,
+    sent_checksum_edges,
+    shapes,
+)
 
 from inceptionn.sim.golden import FlowTable, transmit
 from inceptionn.sim.golden.cases import bf16
@@ -34,7 +42,12 @@ def of_code(size: int, code: int, half: bool) -> bytes:
 
 
 def frame_of(data: bytes, half: bool, **fields: int) -> bytes:
-    return tcp(data, tos=bf16.TOS if half else 0x28, **fields)
+    return tcp(data, tos=bf16.TOS if half else TOS, **fields)
+
+
+def arriving(frame: bytes) -> bytes:
+    """``frame`` as it comes to this engine."""
+    return frame if TRANSMIT else sent(frame, bf16.CONFIG)
 
 
 @ENGINE.test()
@@ -55,7 +68,7 @@ async def mixed_traffic(tb, pauses):
         data = bf16_payload(kind, size // 2) if half else payload(kind, size // 4, number)
         vlan = random.choice([None, 7])
         make = random.choice([tcp, udp])
-        frame = make(data, tos=random.choice([bf16.TOS if half else 0x28] * 4 + [0]), vlan=vlan)
+        frame = make(data, tos=random.choice([bf16.TOS if half else TOS] * 4 + [0]), vlan=vlan)
         if not TRANSMIT and random.random() < 0.8:
             frame = transmit(frame, bf16.CONFIG, flows).frame
             if random.random() < 0.2:  # a bit flipped on the way, in shim or block
@@ -67,17 +80,39 @@ async def mixed_traffic(tb, pauses):
 
 
 @ENGINE.test()
+@cocotb.parametrize(pauses=["none", "both"])
+async def every_shape_of_headers(tb, pauses):
+    """Lanes of both types behind every place where headers can end, with padding; cut frames between."""
+    frames = [
+        frame
+        for tos, maker in ((TOS, payload), (bf16.TOS, bf16_payload))
+        for frame in shapes(lambda maker=maker: maker("gradients", 2 * random.randint(16, 60)), (0, 45), tos)
+    ]
+    stimuli = [Stimulus(arriving(frame), config=bf16.CONFIG) for frame in frames]
+    stimuli += [
+        Stimulus(cut.frame, config=bf16.CONFIG) for cut in cut_frames(payload("zeros", 64), arriving)[::3]
+    ]
+    random.shuffle(stimuli)
+    await tb.run(stimuli, pauses)
+
+
+@ENGINE.test()
+async def checksums_next_to_zero(tb):
+    edges = sent_checksum_edges if TRANSMIT else restored_checksum_edges
+    halves = edges(bf16.CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
+    await tb.run(edges(bf16.CONFIG) + halves)
+
+
+@ENGINE.test()
 @cocotb.parametrize(size=[1448, 8960])
 async def throughput(tb, size):
-    """One beat per cycle at every code, the two types of lanes in turn."""
-    for code in range(RAW_CODE + 1):
+    """One beat per cycle at every code (some for long frames), the two types of lanes in turn."""
+    for code in range(RAW_CODE + 1) if size < 2000 else (0, 1, RAW_CODE // 2, RAW_CODE):
         frames = [
             frame_of(of_code(size, code, bool(i % 2)), bool(i % 2), sequence=size * i)
             for i in range(30 if size < BURST_BYTES**2 * 2 else 11)
         ]
-        stimuli = [
-            Stimulus(frame if TRANSMIT else sent(frame, bf16.CONFIG), config=bf16.CONFIG) for frame in frames
-        ]
+        stimuli = [Stimulus(arriving(frame), config=bf16.CONFIG) for frame in frames]
         passages = await tb.run(stimuli)
         assert verdicts(passages) == {Verdict.COMPRESSED if TRANSMIT else Verdict.RESTORED}
         rate = (input_rate if TRANSMIT else output_rate)(passages, 3)

@@ -21,7 +21,7 @@ from inceptionn.hdl.parallel.flow_directory import HEADER_BYTES, FlowFrame, Tick
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, transmit
 from inceptionn.sim.golden.packets import ACK, SYN, udp
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import DEFAULT_BF16_TOS, FLOW_TABLE_SIZE, Verdict, planes_parameters
+from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_MAX_PAYLOAD, FLOW_TABLE_SIZE, Verdict, planes_parameters
 
 ENGINES = 3
 HALF = bench_parameters().get("half", False)
@@ -235,6 +235,24 @@ async def shares_no_more_than_it_must(tb):
             certain |= {flow} if not bad else set()
         seen.append(expected)
     assert 100 < sum(seen) < 800
+
+
+@TB.test()
+async def every_bit_of_the_lengths(tb):
+    """Share nothing that no engine takes: the payload's length and its limits, each off by one bit."""
+    frames = []
+    for bit in range(2, 14):
+        for length in (1 << bit, random.randrange(64, 8192, 4), random.randrange(64, 8192)):
+            near = length ^ 1 << random.randrange(2, 14)
+            limits = [{"min_payload": length}, {"max_payload": min(length, DEFAULT_MAX_PAYLOAD)}]
+            limits += [{"min_payload": near}, {"max_payload": min(near, DEFAULT_MAX_PAYLOAD)}]
+            config = replace(BASE, **{"min_payload": 0} | random.choice(limits))
+            data = frame(random_flow(), payload=bytes(length), tos=BASE.tos)
+            frames.append((data, False, config))
+    touch = [transmit(*one[::2], FlowTable()).verdict in IN_TABLE for one in frames]
+    await tb.run(frames)
+    assert tb.shared == touch
+    assert 0.3 < sum(touch) / len(touch) < 0.95
 
 
 @TB.test()

@@ -27,6 +27,7 @@ from inceptionn.wire import (
     parameters,
 )
 
+TOS = DEFAULT.tos
 OPTION_SIZES = range(0, 41, 4)
 """Bytes of TCP options: data offsets 5 to 15."""
 PARAMETERS = [parameters(k, mode) for mode in MODES for k in range(1, MAX_K + 1)]
@@ -63,14 +64,14 @@ def sent(frame: bytes, config: EngineConfig = DEFAULT) -> bytes:
     return result.frame
 
 
-def shapes(data: Callable[[], bytes], paddings: Sequence[int] = (0,)) -> Iterator[bytes]:
+def shapes(data: Callable[[], bytes], paddings: Sequence[int] = (0,), tos: int = TOS) -> Iterator[bytes]:
     """Frames with every length of TCP options, or UDP, with and without a VLAN tag."""
     for vlan in (None, 0x6FFF):
         for padding in paddings:
-            pad = random.randbytes(padding)
-            yield udp(data(), vlan=vlan, padding=pad)
+            rest = {"vlan": vlan, "padding": random.randbytes(padding), "tos": tos}
+            yield udp(data(), **rest)
             for size in OPTION_SIZES:
-                yield tcp(data(), vlan=vlan, padding=pad, tcp_options=random.randbytes(size))
+                yield tcp(data(), tcp_options=random.randbytes(size), **rest)
 
 
 def with_field(frame: bytes, at: int, value: int) -> bytes:
@@ -78,7 +79,9 @@ def with_field(frame: bytes, at: int, value: int) -> bytes:
     return frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]
 
 
-def checksum_edges(frame: bytes, at: int, answer: Callable[[bytes], Result]) -> list[Stimulus]:
+def checksum_edges(
+    frame: bytes, at: int, config: EngineConfig, answer: Callable[[bytes], Result]
+) -> list[Stimulus]:
     """``frame`` with the checksum field at ``at`` such that ``answer`` makes of it 0, 1, or 0xFFFE.
 
     Those are the values around one's complement's two zeros; 0 comes in and out as 0 or 0xFFFF.
@@ -88,26 +91,39 @@ def checksum_edges(frame: bytes, at: int, answer: Callable[[bytes], Result]) -> 
     for wanted in (0, 1, 0xFFFE):
         field = (wanted - moved) % 0xFFFF
         for value in {field, field or 0xFFFF}:
-            stimuli.append(Stimulus(with_field(frame, at, value), name=f"checksum {value:#06x} at {at}"))
+            name = f"checksum {value:#06x} at {at}"
+            stimuli.append(Stimulus(with_field(frame, at, value), config=config, name=name))
     return stimuli
 
 
-def sent_checksum_edges() -> list[Stimulus]:
+Maker = Callable[[str, int], bytes]
+"""Makes a payload of a kind, as long as so many fp32 lanes."""
+
+
+def sent_checksum_edges(
+    config: EngineConfig = DEFAULT, tos: int = TOS, make: Maker = payload
+) -> list[Stimulus]:
     """For a transmit engine: IP, TCP and UDP checksums, with payloads that lose bits or do not."""
     stimuli = []
-    for data in (bytes(64), payload("gradients", 17), payload("fractions", 40)):
-        for frame, places in ((tcp(data), (24, 50)), (udp(data), (24, 40)), (tcp(data, vlan=1), (28, 54))):
+    for data in (bytes(64), make("gradients", 17), make("fractions", 40)):
+        for frame, places in (
+            (tcp(data, tos=tos), (24, 50)),
+            (udp(data, tos=tos), (24, 40)),
+            (tcp(data, vlan=1, tos=tos), (28, 54)),
+        ):
             for at in places:
-                stimuli += checksum_edges(frame, at, lambda sent_: transmit(sent_, DEFAULT, FlowTable()))
+                stimuli += checksum_edges(frame, at, config, lambda form: transmit(form, config, FlowTable()))
     return stimuli
 
 
-def restored_checksum_edges() -> list[Stimulus]:
+def restored_checksum_edges(
+    config: EngineConfig = DEFAULT, tos: int = TOS, make: Maker = payload
+) -> list[Stimulus]:
     """For a receive engine: IP checksums."""
     stimuli = []
-    for data in (bytes(64), payload("gradients", 365)):
-        for frame, at in ((tcp(data), 24), (udp(data, vlan=1), 28)):
-            stimuli += checksum_edges(sent(frame), at, lambda wire_form: receive(wire_form, DEFAULT))
+    for data in (bytes(64), make("gradients", 365)):
+        for frame, at in ((tcp(data, tos=tos), 24), (udp(data, vlan=1, tos=tos), 28)):
+            stimuli += checksum_edges(sent(frame, config), at, config, lambda form: receive(form, config))
     return stimuli
 
 
