@@ -40,10 +40,13 @@ from inceptionn.system.programs import usable_processors
 
 ROOT = Path(__file__).parents[2]
 BENCHES = ROOT / "tests" / "hdl"
-RECORD = ROOT / "docs" / "assurance-mutants.json"
+RECORDS = {True: ROOT / "docs" / "assurance-mutants.json", False: ROOT / "docs" / "assurance-held-out.json"}
+"""Where results of the fitted sample are kept, and of others."""
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", "build")).resolve() / "mutants"
 FIXED = ("tag_plane", "header_walk", "payload_merge")
 """What ``--touched`` takes if no component has changed."""
+FITTED = 1
+"""Seed of the sample that benches were extended on."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ def touched() -> list[str]:
 
 
 def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
-    """Return what the record keeps of a component."""
+    """Return what the record keeps of a component; ``drawn`` tells its sample from others."""
     killed, proved = (sum(one.verdict == verdict for one in mutants) for verdict in ("killed", "equivalent"))
     left = [
         {"change": one.change, "source": one.source} for one in mutants if one.verdict in ("survived", "open")
@@ -231,8 +234,10 @@ def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
         if one.verdict == "equivalent" and one.by
     ]
     numbers = {"mutants": len(mutants), "killed": killed, "equivalent": proved}
+    drawn = hashlib.sha256("".join(one.change for one in mutants).encode()).hexdigest()[:12]
     return {
-        "name": name, **numbers, "survivors": left, "reasons": reasons, "seed": seed, "commit": commit()
+        "name": name, **numbers, "survivors": left, "reasons": reasons, "seed": seed, "drawn": drawn,
+        "commit": commit(),
     }  # fmt: skip
 
 
@@ -249,12 +254,19 @@ def commit() -> str:
     return subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def record(rows: list[dict[str, Any]]) -> None:
-    """Put components into docs/assurance-mutants.json in place of older results."""
-    older = json.loads(RECORD.read_text()) if RECORD.exists() else []
-    known = {row["name"]: row for row in [*older, *rows]}
+def record(row: dict[str, Any]) -> None:
+    """Put a component into its file of docs/ in place of older results.
+
+    A sample that benches were not extended on keeps how many were killed at first.
+    """
+    path = RECORDS[row["seed"] == FITTED]
+    known = {one["name"]: one for one in (json.loads(path.read_text()) if path.exists() else [])}
+    before = known.get(row["name"], {})
+    if row["seed"] != FITTED:
+        row["first"] = before["first"] if before.get("drawn") == row["drawn"] else row["killed"]
+    known[row["name"]] = row
     kept = [known[name] for name in CATALOGUE if name in known]
-    atomic_file.write(RECORD, json.dumps(kept, indent=1) + "\n")
+    atomic_file.write(path, json.dumps(kept, indent=1) + "\n")
 
 
 def main() -> int:
@@ -271,7 +283,7 @@ def main() -> int:
     parser.add_argument(
         "--no-proofs", action="store_true", help="leave what survives for a later run to prove"
     )
-    parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
+    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance-*.json")
     parser.add_argument(
         "--at-least",
         type=float,
@@ -309,7 +321,7 @@ def score(
             word = "survived" if proofs else "not killed, no proof tried"
             print(f"    {word}: {one['change']} at {one['source']}", flush=True)
         if arguments.record:
-            record(rows[-1:])
+            record(rows[-1])
     numbers = {key: sum(row[key] for row in rows) for key in ("mutants", "killed", "equivalent")}
     print(line_of({"name": "all", **numbers}))
     left = numbers["mutants"] - numbers["equivalent"]

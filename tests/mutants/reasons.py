@@ -10,10 +10,12 @@ _COUNTS = "what is not counted was gated to 0 before, and a reset clears this fl
 _ORDER = "the sweep visits each slot once, in another order"
 _EVEN = "`room` compares the level with an even number"
 _KEY = "the slot and the other 95 bits of the key tell this bit"
+_RENUMBERED = "each slot of the flow table has another number, always the same"
+_TWICE = "it adds 2 modulo 4 in each of a sweep's 16 cycles, which is nothing"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
 REASONS: dict[str, dict[str, str]] = {
-    "event_counters-5ad468accbe9": {
+    "event_counters-9dd13fa69e7f": {
         "cnot0 $73.Y[2]": _ORDER,
         "cnot1 $auto$ff.cc:337:slice$56.Q[3]": _ORDER,
     },
@@ -35,6 +37,7 @@ REASONS: dict[str, dict[str, str]] = {
         "cnot0 $auto$pmuxtree.cc:65:recursive_mux_generator$333.A[38]": _FARTHEST,
     },
     "counters-b868d21db9d7": {
+        "const0 $auto$ff.cc:337:slice$147.Q[21]": "slot 22 has no counter",
         "cnot1 $303.A[4]": "the count comes from 32 to 0 in 32 steps, too, in another order",
     },
     "frame_guard-77a20d30b6ad": {
@@ -44,9 +47,16 @@ REASONS: dict[str, dict[str, str]] = {
         "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
         "const1 $50.Y[0]": _COUNTS,
     },
-    "flow_directory-835204407898": dict.fromkeys(
-        ("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]", "const0 memory.RD_DATA[19]"), _KEY
-    ),
+    "flow_directory-835204407898": {
+        **dict.fromkeys(("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]"), _KEY),
+        **dict.fromkeys(("const0 memory.RD_DATA[19]", "const1 ram_0.read_data[40]"), _KEY),
+        "const0 $auto$ff.cc:337:slice$276.Q[37]": _KEY,
+        "const0 $154.Q[29]": "a bit of the codec's parameters, which decide nothing here",
+        "inv $114.A[5]": _RENUMBERED,
+        "cnot1 $47.A[1]": "neither 1 nor 3 is 0",
+        "inv ram_0.read_data[0]": "a report's bit `shared`, which nothing reads",
+        "cnot0 $63.A[5]": "levels below 16 become 32 to 47, none of which is 16",
+    },
     "packet_dispatch-b41b77e8d7eb": {"inv $158.Q[61]": _KEY},
     "front_end-a3d2dcd44ba7": {
         "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
@@ -54,8 +64,11 @@ REASONS: dict[str, dict[str, str]] = {
     "receive_assembler-0ea80db6d19d": {
         "cnot1 $auto$ff.cc:337:slice$623.D[65]": "a restored payload has at most 9,216 bytes, never bit 14",
     },
-    "port_page-ddcdcc91993a": {
+    "port_page-ef34120ac7bc": {
         "cnot1 $auto$ff.cc:337:slice$293.D[2]": "the count comes from 18 to 1 in 18 steps, in another order",
+        "cnot1 $auto$ff.cc:337:slice$254.Q[1]": _ORDER,
+        "inv $auto$ff.cc:337:slice$258.Q[1]": _TWICE,
+        "inv $auto$ff.cc:337:slice$262.Q[1]": _TWICE,
     },
     "planes_compressor-47249b4f24f4": {
         "const1 $59.Q[0]": "what is not counted is not added either, since no sum ends without a beat here",
@@ -68,7 +81,7 @@ REASONS: dict[str, dict[str, str]] = {
         "it reaches only what is cleared, which the stand-alone compressor does not show",
     ),
     "compression_engine-d6c3dac09f37": {
-        "inv recorder.port$3747$0[184]": "each slot of the flow table has another number, always the same",
+        "inv recorder.port$3747$0[184]": _RENUMBERED,
     },
     "planes_standalone_compressor-394db2c61e3b": {
         "const0 $347.D[11]": "it reaches only the gain, which the stand-alone compressor does not show",
