@@ -58,6 +58,14 @@ REASONS: dict[str, dict[str, str]] = {
         "cnot0 $63.A[5]": "levels below 16 become 32 to 47, none of which is 16",
     },
     "packet_dispatch-b41b77e8d7eb": {"inv $158.Q[61]": _KEY},
+    "bf16_compression_engine-7fcecc7c5f0e": {
+        "inv ram_2.port__data[19]": "a bit of the flow's key, which nothing reads behind this queue",
+        "const0 $198.A[94]": "a bit of TCP's acknowledgement number, which nothing reads",
+    },
+    "bf16_decompression_engine-fb118d641238": {
+        "const0 $auto$ff.cc:337:slice$2339.D[65]": "a bit of the time to live, which nothing reads",
+        "const1 $428.B[14]": "no cell reads the lower 192 bits of this rotation",
+    },
     "front_end-a3d2dcd44ba7": {
         "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
     },

@@ -6,7 +6,7 @@ import random
 import cocotb
 import numpy as np
 from engine_bench import PAUSES, CompressionTB, DecompressionTB, Stimulus
-from engine_pace import input_rate, output_rate, verdicts
+from engine_pace import input_rate, output_rate, run_stalled, verdicts
 from engine_traffic import (
     TOS,
     cut_frames,
@@ -100,7 +100,18 @@ async def every_shape_of_headers(tb, pauses):
 async def checksums_next_to_zero(tb):
     edges = sent_checksum_edges if TRANSMIT else restored_checksum_edges
     halves = edges(bf16.CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
-    await tb.run(edges(bf16.CONFIG) + halves)
+    found = verdicts(await tb.run(edges(bf16.CONFIG) + halves))
+    assert not TRANSMIT or Verdict.AMBIGUOUS in found
+
+
+@ENGINE.test()
+async def output_stalled_for_long(tb):
+    """Rings and queues fill up, the input waits, and nothing is lost."""
+    data = [
+        (bf16_payload if half else payload)(kind, 64) for half in (0, 1) for kind in ("zeros", "gradients")
+    ]
+    frames = [arriving(frame_of(data[i % 4], i % 4 > 1, sequence=i << 8)) for i in range(120)]
+    await run_stalled(tb, [Stimulus(frame, config=bf16.CONFIG) for frame in frames], 3500)
 
 
 @ENGINE.test()

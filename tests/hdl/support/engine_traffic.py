@@ -10,13 +10,14 @@ import numpy as np
 from decompressor_blocks import MALFORMATIONS, good
 from engine_bench import DEFAULT, Stimulus
 
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, receive, transmit
 from inceptionn.sim.golden.cases import Sequence as CaseSequence
 from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import Frame
 from inceptionn.wire import (
     CODECS,
+    ETHERTYPE_VLAN,
     GROUP_LANES,
     MAX_K,
     MAX_LANES,
@@ -96,6 +97,18 @@ def checksum_edges(
     return stimuli
 
 
+def ambiguous_edges(frame: bytes, at: int, config: EngineConfig) -> list[Stimulus]:
+    """``frame`` with a wrong checksum, with which its wire form is right, and with the two next to it."""
+    sent_form = transmit(frame, config, FlowTable()).frame
+    l4 = 34 + 4 * (be16(frame, 12) == ETHERTYPE_VLAN)
+    pseudo_header = checksum.word_sum(sent_form[l4 - 8 : l4]) + frame[l4 - 11] + len(sent_form) - l4
+    excess = pseudo_header + checksum.word_sum(sent_form[l4:]) - be16(frame, at)
+    return [
+        Stimulus(with_field(frame, at, (wrong - excess) % 0xFFFF or 0xFFFF), config=config, name="ambiguous")
+        for wrong in (-1, 0, 1)
+    ]
+
+
 Maker = Callable[[str, int], bytes]
 """Makes a payload of a kind, as long as so many fp32 lanes."""
 
@@ -113,6 +126,10 @@ def sent_checksum_edges(
         ):
             for at in places:
                 stimuli += checksum_edges(frame, at, config, lambda form: transmit(form, config, FlowTable()))
+            stimuli += ambiguous_edges(frame, places[-1], config)
+    for _ in range(20):
+        data = make("gradients", random.randint(17, 365))
+        stimuli += ambiguous_edges(tcp(data, tos=tos), 50, config)
     return stimuli
 
 
