@@ -206,12 +206,15 @@ def _class_counters(codec: str, half: bool) -> tuple[Register, ...]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NicRegisters(RegisterMap):
     """All registers of an ``inceptionn_nic`` with this codec, with bf16 lanes if ``half``."""
 
     codec: str = PAPER
     half: bool = False
+
+    def __repr__(self) -> str:
+        return f"registers_of({self.codec!r}, {self.half})"
 
     @property
     def class_counters(self) -> tuple[Register, ...]:
