@@ -72,7 +72,8 @@ fuzz: $(VENV)/.stamp-dev ## Give spoilt input to the C kernels (under sanitizers
 	python tests/fuzz/fuzz.py --seconds $(SECONDS_EACH) --seed $(SEED) $(FUZZ_ARGS)
 
 test-exhaustive: $(VENV)/.stamp-dev ## Check the codec's bound on all 2^32 values; a long fuzz; all engines, widths, folders and Pythons
-	EXHAUSTIVE=1 python -m pytest tests/codec/test_native_programs.py tests/hdl tests/boards tests/sim tests/packaging $(PYTEST_ARGS)
+	EXHAUSTIVE=1 python -m pytest -n $(JOBS) --dist worksteal tests/codec/test_native_programs.py tests/hdl tests/boards \
+	  tests/sim tests/packaging tests/docs tests/evaluate/reproduce $(PYTEST_ARGS)
 
 corundum: $(VENV)/.stamp-sim ## Run the application block inside Corundum, with its own bench; CORUNDUM=... names a clone
 	python tests/corundum/run.py --corundum "$(CORUNDUM)" $(CORUNDUM_ARGS)

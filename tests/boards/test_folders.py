@@ -54,8 +54,8 @@ BLACK_BOXES = """
 QUICK = ("generic", "vc709", "corundum-64")
 """Variants of `make test`."""
 EXHAUSTIVE = (
-    *("vc709-ratio", "netfpga-sume", "corundum-128", "corundum-256", "generic-16-lanes"),
-    "corundum-256-half",
+    *("vc709-ratio", "netfpga-sume", "corundum-128", "corundum-256", "corundum-512"),
+    *("generic-16-lanes", "vc709-planes", "corundum-256-half"),
 )
 """Others differ from these by the codec, the width or the prefix alone."""
 

@@ -213,12 +213,12 @@ QUICK = {
     "scale --engines 1": "Gbit/s of line at 250 MHz",
 }
 """What takes less than a minute and is run, with a word of the output."""
-SLOW = ("generate", "scale")
-"""Of these, what takes longest."""
+RARE = [pytest.mark.slow, pytest.mark.exhaustive]
+"""Marks of those that take longest, which have tests of their own."""
 
 
 @pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=pytest.mark.slow if line.startswith(SLOW) else ()) for line in QUICK]
+    "line", [pytest.param(line, marks=RARE * line.startswith(("generate", "scale"))) for line in QUICK]
 )
 def test_quick_commands_run(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path

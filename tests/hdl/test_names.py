@@ -88,6 +88,7 @@ def test_no_source_makes_a_signal_without_a_name() -> None:
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_python_emits_the_same_bytes() -> None:
     others = interpreters() if os.environ.get("EXHAUSTIVE") else interpreters()[-1:]

@@ -21,6 +21,7 @@ MODULE = "inceptionn_compressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_bench_on_icarus() -> None:
     """The same bench with a smaller sweep, on a simulator that knows undefined values."""

@@ -17,13 +17,21 @@ from inceptionn.sim.verilated import Pause, VerilatedModule
 from inceptionn.wire import CODECS, LANE_BYTES
 
 MODULE = "inceptionn_decompressor"
+RARE = [pytest.mark.slow, pytest.mark.exhaustive]
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(
     ("lanes", "seed"),
-    [(8, 0), *(pytest.param(*more, marks=pytest.mark.slow) for more in ((8, 1), (16, 4), (16, 5)))],
+    [
+        (8, 0),
+        pytest.param(16, 4, marks=pytest.mark.slow),
+        *(
+            pytest.param(*more, marks=[pytest.mark.slow, pytest.mark.exhaustive])
+            for more in ((8, 1), (16, 5))
+        ),
+    ],
 )
 def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
