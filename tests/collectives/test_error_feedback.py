@@ -55,6 +55,15 @@ def test_tensors_are_apart_and_out_may_be_the_gradient() -> None:
         feedback.residual("a")
 
 
+def test_out_may_lie_with_gaps() -> None:
+    gradient = np.linspace(-1, 1, 50, dtype=np.float32)
+    out = np.zeros((50, 2), np.float32)
+    returned = ErrorFeedback(Codec())(gradient, scale=None, out=out[:, 1])
+    assert np.array_equal(returned, ErrorFeedback(Codec())(gradient, scale=None))
+    assert np.array_equal(out[:, 1], returned)
+    assert not out[:, 0].any()
+
+
 def test_what_is_added_stays_until_it_is_kept() -> None:
     """Two tensors of one shape at a time, over several steps: neither takes the other's memory."""
     feedback, x = ErrorFeedback(Codec(codec="planes")), np.full(100, 0.0003, np.float32)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What collectives say of their cost: every byte, on every algorithm and transport."""
 
+import itertools
 import json
 from collections.abc import Callable
 from time import perf_counter
@@ -17,6 +18,7 @@ from inceptionn.collectives import (
     ErrorFeedback,
     allreduce_comp,
     bcast_comp,
+    call,
     statistics,
 )
 from inceptionn.collectives.ledger import MOST_PARTS, OTHERS, Ledger, Statistics, counted
@@ -67,6 +69,10 @@ def test_a_line_for_a_log() -> None:
     )
 
 
+def test_a_line_of_one_call() -> None:
+    assert "ms of a call: 500.00, codec 250.00, " in Statistics("x", calls=1, seconds=0.5, codec=0.25).line()
+
+
 def test_dropped_is_the_energy_of_the_error(threads: Group) -> None:
     def work(t: Transport) -> Statistics:
         own = values(t.rank, 4096) * np.float32(8.0**-t.rank)
@@ -88,6 +94,13 @@ def test_dropped_is_the_energy_of_the_error(threads: Group) -> None:
 
 def energy(x: Any) -> float:
     return float(np.square(x, dtype=np.float64).sum())
+
+
+def test_quantising_before_the_sum_counts_as_coding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "perf_counter", itertools.count(0, 1000).__next__)
+    (t,) = loopback(1)
+    allreduce_comp(t, None, values(0), MEAN, codec=PLANES, feedback=(ErrorFeedback(PLANES), "x"))
+    assert statistics(t).codec >= 1000
 
 
 def test_a_communicator_and_a_transport_agree(threads: Group) -> None:

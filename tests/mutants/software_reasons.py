@@ -7,10 +7,16 @@ _DROPPED = "the line has been dropped, so what follows finds none"
 _LENGTH = "NumPy takes any negative length for the one that is left"
 
 REASONS: dict[str, dict[str, str]] = {
-    "collectives/values/bfloat16.py:75": {"1 -> 2": _LENGTH},
-    "collectives/values/buffers.py:214": {"1 -> 2": _LENGTH},
-    "collectives/values/lost_energy.py:24": {"64 -> 65": "the size of a sample"},
-    "collectives/values/lost_energy.py:61": {
+    "collectives/algorithms/aggregators.py:108": {"Lt -> LtE": "one more message is expected ahead"},
+    "collectives/call.py:58": {"True -> False": "nobody assigns to its fields"},
+    "collectives/call.py:71": {"False -> True": "the only call says which"},
+    "collectives/settings.py:58": {"False -> True": "only type checkers read it"},
+    "collectives/values/bfloat16.py:73": {"1 -> 2": _LENGTH},
+    "collectives/values/buffers.py:212": {"1 -> 2": _LENGTH},
+    "collectives/values/buffers.py:229": {"1 -> 2": _LENGTH},
+    "collectives/values/lost_energy.py:22": {"64 -> 65": "the size of a sample"},
+    "collectives/values/wire_form.py:56": {"True -> False": "an object with a dictionary does the same"},
+    "collectives/values/lost_energy.py:59": {
         "Lt -> LtE": "if nothing is kept the share is 1, which is warned of"
     },
     "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
