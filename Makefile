@@ -128,7 +128,7 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 	  "to build its models." >&2; exit 1; }; done
 	@echo "installing the project with its $* tools into $(VENV)"
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
-	@touch $@
+	@touch $@ $(if $(filter dev,$*),$(addprefix $(VENV)/.stamp-,sim prove bench docs))  # which dev includes
 
 clean: ## Remove what was built, except the environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache *.egg-info

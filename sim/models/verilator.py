@@ -77,7 +77,7 @@ def _headers(kind: Kind, compiler: Command, key: str) -> Path:
             header = scratch / "headers.h"
             names = [Path(name).with_suffix(".h") for name in kind.runtime or ("verilated.cpp",)]
             header.write_text("".join(f'#include "{name}"\n' for name in names))
-            run_tool([*compiler, "-x", "c++-header", header, "-o", f"{header}.gch"])
+            run_tools([[*compiler, "-x", "c++-header", header, "-o", f"{header}.gch"]], lambda done: None)
     return folder / "headers.h"
 
 

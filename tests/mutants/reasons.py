@@ -8,9 +8,9 @@ A reason is about one circuit: it lapses when its component changes (the hash is
 _COUNTS = "what is not counted was gated to 0 before, and a reset clears this flag in both"
 
 _ORDER = "the sweep visits each slot once, in another order"
-_EVEN = "`room` compares the level with an even number"
 _KEY = "the slot and the other 95 bits of the key tell this bit"
 _RENUMBERED = "each slot of the flow table has another number, always the same"
+_JUDGED = "a bit of the flow's key, which nothing reads behind the judging"
 _TWICE = "it adds 2 modulo 4 in each of a sweep's 16 cycles, which is nothing"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
@@ -18,10 +18,6 @@ REASONS: dict[str, dict[str, str]] = {
     "event_counters-9dd13fa69e7f": {
         "cnot0 $73.Y[2]": _ORDER,
         "cnot1 $auto$ff.cc:337:slice$56.Q[3]": _ORDER,
-    },
-    "queue-deda4069b4d5": {"inv $31.A[0]": _EVEN},
-    "header_parser-491dda04bc52": {
-        "cnot0 $auto$ff.cc:337:slice$75.Q[26]": "no cell reads bits 0 to 111 of `head`, the MAC addresses",
     },
     "raw_ring-40f9ed5c417e": dict.fromkeys(
         ("const1 $auto$ff.cc:337:slice$8.D[0]", "const0 $9.A[3]", "inv $8.Y[2]"),
@@ -36,16 +32,9 @@ REASONS: dict[str, dict[str, str]] = {
     "burst_buffer-ffb00353bcc6": {
         "cnot0 $auto$pmuxtree.cc:65:recursive_mux_generator$333.A[38]": _FARTHEST,
     },
-    "counters-b868d21db9d7": {
-        "const0 $auto$ff.cc:337:slice$147.Q[21]": "slot 22 has no counter",
-        "cnot1 $303.A[4]": "the count comes from 32 to 0 in 32 steps, too, in another order",
-    },
+    "counters-e835fd2368ce": {"const0 $auto$ff.cc:337:slice$147.Q[21]": "slot 22 has no counter"},
     "frame_guard-77a20d30b6ad": {
         "cnot0 register.o__payload[223]": "where `tkeep[1]` is 0, byte 27 is not there",
-    },
-    "checksum-25b19d33f4fa": {
-        "const1 $auto$ff.cc:337:slice$34.D[0]": _COUNTS,
-        "const1 $50.Y[0]": _COUNTS,
     },
     "flow_directory-835204407898": {
         **dict.fromkeys(("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]"), _KEY),
@@ -57,9 +46,17 @@ REASONS: dict[str, dict[str, str]] = {
         "inv ram_0.read_data[0]": "a report's bit `shared`, which nothing reads",
         "cnot0 $63.A[5]": "levels below 16 become 32 to 47, none of which is 16",
     },
-    "packet_dispatch-b41b77e8d7eb": {"inv $158.Q[61]": _KEY},
+    "transmit_decision-9bb95168f7ca": {
+        "const1 settling.judged__payload[196]": "a bit of the phase, which nothing reads behind the judging",
+        "cnot0 $auto$ff.cc:337:slice$351.Q[143]": _JUDGED,
+    },
+    "packet_dispatch-b41b77e8d7eb": {
+        "inv $158.Q[61]": _KEY,
+        "inv memory.RD_DATA[3]": _RENUMBERED,
+        "cnot1 $94.B[97]": "a reserved bit of the TCP header, which nothing reads",
+    },
     "bf16_compression_engine-7fcecc7c5f0e": {
-        "inv ram_2.port__data[19]": "a bit of the flow's key, which nothing reads behind this queue",
+        "inv ram_2.port__data[19]": _JUDGED,
         "const0 $198.A[94]": "a bit of TCP's acknowledgement number, which nothing reads",
     },
     "bf16_decompression_engine-fb118d641238": {
@@ -102,6 +99,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "queue-ed52ebdede39": {
         "const0 $61.A[3]": "29 items are past the limit of 22 anyway",
+        "const1 $67.A[4]": "at a level of 6 there is room anyway",
     },
     "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
     "planes_statistics-7424043d98e6": {"const1 $34.Y[0]": _COUNTS},
@@ -113,12 +111,6 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "flow_table-5dd8f0079b4f": {
         "cnot0 $auto$ff.cc:337:slice$23.Q[6]": _ORDER,
-    },
-    "alignment_unit-9703fc045455": {
-        "const1 $206.Y[0]": "`data` must be zero while `valid` is low, so what moves besides is zero",
-    },
-    "block_store-e39eab371ca4": {
-        "cnot0 memory.WR_EN[141]": "without a write, it spoils the next free word, which its write replaces",
     },
 }
 """``component-hash``: the change, and the reason."""

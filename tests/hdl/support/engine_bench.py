@@ -235,9 +235,12 @@ class EngineTB(TestBench):
     ) -> list[Passage]:
         """Send frames back to back and check every answer and report; fail where the engine hangs.
 
-        ``pauses``: a key of :data:`PAUSES`; ``keep_paused`` leaves them to the test.
+        The frames get random MAC addresses. ``pauses``: a key of :data:`PAUSES`; ``keep_paused`` leaves them
+        to the test.
         """
-        stimuli = list(stimuli)
+        stimuli = [
+            replace(one, frame=random.randbytes(12)[: len(one.frame)] + one.frame[12:]) for one in stimuli
+        ]
         results = [self.model(stimulus) for stimulus in stimuli]
         before = len(self.done)
         assert before == len(self.starts) == len(self.reports), "not idle"
