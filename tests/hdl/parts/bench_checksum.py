@@ -82,6 +82,11 @@ async def carry_of_the_fold(tb):
         words.append((0xFFFF + len(words)) & 0xFFFF)
         data = np.array(words, "<u2").tobytes()
         await tb.send([data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)])
+    for bit in range(4, 13):  # and those of which this bit alone decides
+        total = ((1 << bit) + 1 << 16) - (1 << bit)
+        words = [0xFFFF] * (total // 0xFFFF) + [total % 0xFFFF]
+        data = np.array(words + [0] * (-len(words) % (BEAT_BYTES // 2)), "<u2").tobytes()
+        await tb.send([data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)])
     await tb.drain()
 
 
