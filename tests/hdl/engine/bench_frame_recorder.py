@@ -106,9 +106,9 @@ async def random_frames(tb, gap):
 
 @TB.test()
 async def pieces(tb):
-    """Frames around one, two and three pieces; the next frame counts from 0 again."""
+    """Frames around one to five pieces; the next frame counts from 0 again."""
     stimuli = []
-    for size in (WHOLE * BEAT_BYTES * n + d for n in (1, 2, 3) for d in (-1, 0, 1, BEAT_BYTES)):
+    for size in (WHOLE * BEAT_BYTES * n + d for n in (1, 2, 3, 5) for d in (-1, 0, 1, BEAT_BYTES)):
         frame = udp(bytes(64)) + random.randbytes(size)
         stimuli += [Stimulus(frame[:size], bad=random.random() < 0.5), Stimulus(udp(random.randbytes(80)))]
     assert {beats(len(stimulus.frame)) % WHOLE for stimulus in stimuli} >= {0, 1}
