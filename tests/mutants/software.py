@@ -42,7 +42,10 @@ ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants" / "software"
 RECORD = ROOT / "docs" / "assurance-software.json"
 GROUPS = {
-    "codec": ("sw/native", [f"tests/codec/test_{name}.py" for name in ("paths", "sums", "message")]),
+    "codec": (
+        "sw/native",
+        [f"tests/codec/test_{name}.py" for name in ("paths", "sums", "message", "halves", "arguments")],
+    ),
     "collectives": (
         "sw/collectives",
         ["tests/collectives", "-k", "not mpi and not sub_blocks and (promise or missing or not own_codec)"],

@@ -4,6 +4,9 @@
 _TIME = "differs only if the clock shows the very time of the limit"
 _MARKED = "the marked listener sets the segment size of both ends, and line 78 marks this one"
 _DROPPED = "the line has been dropped, so what follows finds none"
+_UNUSED = "an element that nothing reads; sanitizers report it"
+_CHOICE = "decides only which kernel is chosen, and all give the same bits"
+_PORTABLE = "the portable code takes what is left, with the same bits"
 _LENGTH = "NumPy takes any negative length for the one that is left"
 
 REASONS: dict[str, dict[str, str]] = {
@@ -19,11 +22,23 @@ REASONS: dict[str, dict[str, str]] = {
     "collectives/values/lost_energy.py:59": {
         "Lt -> LtE": "if nothing is kept the share is 1, which is warned of"
     },
+    "native/choose.c:25": {"* -> +": _CHOICE},
+    "native/choose.c:39": {"+= -> -=": _CHOICE},
+    "native/choose.c:72": {"== -> !=": _CHOICE},
+    "native/choose.c:73": {"8 -> 9": "an array with one element more"},
+    "native/choose.c:85": {"&& -> ||": _CHOICE},
+    "native/choose.c:87": {"0 -> 1": _CHOICE},
+    "native/choose.c:92": {"< -> <=": "an equal time"},
+    "native/half.c:19": {"> -> >=": "an infinity has no lower bits, so both ways keep its upper half"},
+    "native/paper/avx2.c:32": {"256 -> 257": _UNUSED},
     "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
-    "native/paper/avx512.c:72": {
-        "+ -> -": "the loop never runs, and the scalar tail does all, with the same bits"
-    },
-    "native/paper/format.c:17": {"4 -> 5": "an element of an array that is not used"},
+    "native/paper/avx2.c:160": {"32 -> 33": _PORTABLE},
+    "native/paper/avx2.c:167": {"+ -> -": "the address of a hint to the cache"},
+    "native/paper/avx512.c:72": {"+ -> -": _PORTABLE},
+    "native/paper/format.c:17": {"4 -> 5": _UNUSED, "< -> <=": _UNUSED},
+    "native/paper/scalar.c:50": {"0 -> 1": "the next line returns where it is used"},
+    "native/planes/avx2.c:249": {"& -> |": _PORTABLE},
+    "native/planes/avx2.c:304": {"<= -> <": _PORTABLE},
     "transport/loopback.py:39": {
         "362 -> 363": "where threads' data is cut; each packet may be compressed or raw",
     },
