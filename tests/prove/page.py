@@ -3,6 +3,7 @@
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ examined, with `+` if it had changed since.
 | `make coverage` | lines and toggles of the Verilog that a bench reaches | `COVERAGE_ARGS=--record` |
 | `make software-mutants` | changes the host library; its tests must notice | `SOFTWARE_ARGS=--record` |
 | `make soak-frames` | frames through the NIC | `FRAMES_ARGS="--json docs/assurance-frames.json"` |
+| `make steadiness` | the quick tests, again and again beside a load | `STEADINESS_ARGS=--record` |
 | `make fuzz` | spoilt input to the C kernels under sanitizers, and to all readers | |
 | `python tests/prove/page.py` | writes this page | |
 
@@ -99,6 +101,16 @@ lost and nothing hung. Continuous integration runs the first 100,000 of each dir
 
 | codec | direction | frames | CPU s | seed | RTL |
 |---|---|---|---|---|---|
+"""
+
+_STEADINESS = """\
+## Steadiness
+
+Runs of all tests but the slow ones, each with a load beside it: other runs of the suite at the same time, or
+processes that count. *Load* is the mean number of processes that ran or could have run on the machine.
+
+| commit | processors | runs | without a failure | tests in each | load | minutes | failed, in how many runs |
+|---|---|---|---|---|---|---|---|
 """
 
 _STAGES = """\
@@ -238,11 +250,27 @@ def _software(groups: Rows) -> list[str]:
     return [*lines, ""] if groups else []
 
 
-def page_of(proofs: Rows, mutants: Rows, held_out: Rows, frames: Rows, coverage: Rows, software: Rows) -> str:
+def _steadiness(rows: Rows) -> list[str]:
+    """Return the runs beside a load, a line for each commit."""
+    lines = [_STEADINESS.rstrip()] if rows else []
+    for commit, processors in dict.fromkeys((row["commit"], row["processors"]) for row in rows):
+        here = [row for row in rows if (row["commit"], row["processors"]) == (commit, processors)]
+        failed = Counter(name for row in here for name in row["failed"])
+        cells = [commit, processors, len(here), sum(not row["failed"] for row in here)]
+        for key in ("passed", "load", "minutes"):
+            values = [row[key] for row in here]
+            cells.append(" to ".join(f"{one:,.0f}" for one in dict.fromkeys((min(values), max(values)))))
+        cells.append(", ".join(f"`{name}` {count}" for name, count in failed.items()))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return [*lines, ""] if rows else []
+
+
+def page_of(records: dict[str, Rows]) -> str:
     """Return the page's text."""
-    lines = [_HEAD, *_components(proofs, mutants, coverage), _MUTANTS]
-    lines += [*_survivors(mutants), *_held_out(held_out), *_survivors(held_out)]
-    lines += _software(software)
+    proofs, mutants, frames = (records[name] for name in ("proofs", "mutants", "frames"))
+    lines = [_HEAD, *_components(proofs, mutants, records["coverage"]), _MUTANTS, *_survivors(mutants)]
+    lines += [*_held_out(records["held-out"]), *_survivors(records["held-out"])]
+    lines += _software(records["software"])
     lines += [
         _PROOFS,
         f"{len(proofs)} harnesses, with covers and seeded faults. All faults were found.",
@@ -264,15 +292,18 @@ def page_of(proofs: Rows, mutants: Rows, held_out: Rows, frames: Rows, coverage:
         f"| {row['commit']} |"
         for row in frames
     ]
-    return "\n".join([*lines, "", _NOT_PROVED, _STAGES])
+    return "\n".join([*lines, "", *_steadiness(records["steadiness"]), _NOT_PROVED, _STAGES])
 
 
 def main() -> None:
     """Write the page from the records."""
-    names = ("", "-mutants", "-held-out", "-frames", "-coverage", "-software")
-    paths = [DOCS / f"assurance{name}.json" for name in names]
-    records = [json.loads(path.read_text(encoding="utf-8")) if path.exists() else [] for path in paths]
-    (DOCS / "assurance.md").write_text(page_of(*records), encoding="utf-8")
+    names = ("mutants", "held-out", "frames", "coverage", "software", "steadiness")
+    paths = {"proofs": DOCS / "assurance.json"} | {name: DOCS / f"assurance-{name}.json" for name in names}
+    records = {
+        name: json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        for name, path in paths.items()
+    }
+    (DOCS / "assurance.md").write_text(page_of(records), encoding="utf-8")
 
 
 if __name__ == "__main__":
