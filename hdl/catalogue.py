@@ -266,9 +266,10 @@ CATALOGUE = {
             "counters",
             "control.counters:FrameCounters",
             (
-                *({"direction": "tx"}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
+                *({"direction": "tx", "start": _FULL}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
                 *({"direction": "tx", **_HALF}, {"direction": "rx", **_HALF}),
             ),
+            built={"direction": "tx"},
         ),
         Entry("registers", "control.management:Management", ({}, _PLANES, _HALF)),
         # At the edge of a board's design: frames, widths.

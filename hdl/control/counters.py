@@ -103,13 +103,16 @@ class FrameCounters(wiring.Component):
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
     shape : :class:`EngineShape`
         With ``half``, frames with bf16 lanes are counted apart.
+    start : :class:`int`
+        What a cleared counter holds; not 0 in a bench that looks at the upper bits, too.
     """
 
-    def __init__(self, direction: Direction, shape: EngineShape = USUAL):
+    def __init__(self, direction: Direction, shape: EngineShape = USUAL, start: int = 0):
         if direction not in get_args(Direction):
             raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, not {direction!r}")
         self.direction: Direction = direction
         self.shape = shape
+        self.start = start
         self.registers = registers_of(shape.codec.name, shape.half)
         self.names = self.registers.counter_slots(direction)
         self.slots = self.registers.slot_count(direction)
@@ -170,7 +173,7 @@ class FrameCounters(wiring.Component):
             zero=sweep & unclear.any(),
         )
         m.d.comb += sums.read_address.eq(p.slot)
-        p.stage(sum=Mux(p.zero, 0, sums.read_data))
+        p.stage(sum=Mux(p.zero, self.start, sums.read_data))
         m.d.comb += self.read.data.eq(p.sum)
         p.stage(low=p.sum[:HALF] + p.amount, high=p.sum[HALF:])
         p.stage(low=p.low[:HALF], high=(p.high + p.low[HALF])[:HALF])

@@ -4,6 +4,7 @@
 import array
 import math
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -277,6 +278,28 @@ def test_every_cut_and_every_flipped_bit(path: str, mixed, pair) -> None:
         else:
             assert pair.codec.decompress(each, 75).tobytes() == expected.tobytes()
     assert refused > 150
+
+
+def test_faults_of_a_later_block(path: str, mixed, pair) -> None:
+    """They are those of the block by itself, at a later byte."""
+    x = mixed(75)
+    before, stream = (bytes(pair.codec.compress(values)) for values in (mixed(wire.STREAM_LANES), x))
+    spoilt = [stream[:end] for end in range(0, len(stream), 3)]
+    for bit in range(8 * 20):
+        flipped = bytearray(stream)
+        flipped[bit // 8] ^= 1 << bit % 8
+        spoilt.append(bytes(flipped))
+    refused = 0
+    for each in spoilt:
+        try:
+            pair.codec.decompress(each, x.size)
+        except ValueError as error:
+            refused += 1
+            head, at, rest = re.split(r"(\d+)", str(error), maxsplit=1)
+            later = f"{head}{len(before) + int(at)}{rest}"
+            with pytest.raises(ValueError, match=f"^{re.escape(later)}$"):
+                pair.codec.decompress(before + each, wire.STREAM_LANES + x.size)
+    assert refused > 30
 
 
 # Scaling

@@ -14,7 +14,30 @@ _JUDGED = "a bit of the flow's key, which nothing reads behind the judging"
 _TWICE = "it adds 2 modulo 4 in each of a sweep's 16 cycles, which is nothing"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
+_UNREAD = "a bit of the header that the decision carries and nothing reads"
+_NEVER_FULL = "the queue is never full: what feeds it stops at `room`"
+
 REASONS: dict[str, dict[str, str]] = {
+    "receive_decision-751036e1cb3a": {
+        "inv $118.D[158]": _UNREAD,
+        "cnot1 $104.A[0]": "it is inverted only where another fault says the same",
+    },
+    "frame_queue-9d9ddfb4a175": {
+        "const0 $auto$ff.cc:337:slice$150.D[5]": "a frame in this queue has at most 248 bytes, never bit 8",
+        "const0 $44.Y[4]": _NEVER_FULL,
+    },
+    "forward_queue-b7be4e4ff16f": {
+        "cnot1 $56.A[3]": "a level of 16 is past the limit, with bit 3 or without"
+    },
+    "packet_collect-008a87015590": {"cnot1 $44.Y[5]": _NEVER_FULL},
+    "register_console-91fff17d0180": {
+        "cnot1 $auto$ff.cc:337:slice$296.Q[2]": "the timer counts 3 to 0, now as 7, 6, 1, 0",
+        "const0 $181.A[0]": "an error has the other bit set: AXI4-Lite knows no EXOKAY",
+    },
+    "registers-13c80bcf5961": {"const1 $auto$ff.cc:337:slice$526.Q[18]": "slot 19 has no counter"},
+    "decompression_engine-ea27d2ff48ab": {
+        "inv $357.Y[48]": "no cell reads the lower 192 bits of this rotation",
+    },
     "event_counters-9dd13fa69e7f": {
         "cnot0 $73.Y[2]": _ORDER,
         "cnot1 $auto$ff.cc:337:slice$56.Q[3]": _ORDER,
@@ -65,6 +88,9 @@ REASONS: dict[str, dict[str, str]] = {
         "const0 $198.A[94]": "a bit of TCP's acknowledgement number, which nothing reads",
     },
     "bf16_decompression_engine-fb118d641238": {
+        "inv $auto$ff.cc:337:slice$1879.D[8]": "of the head's start, nothing reads the byte within the beat",
+        "const0 $134.Q[222]": _UNREAD,
+        "cnot0 $134.D[127]": _UNREAD,
         "const0 $auto$ff.cc:337:slice$2339.D[65]": "a bit of the time to live, which nothing reads",
         "const1 $428.B[14]": "no cell reads the lower 192 bits of this rotation",
     },
@@ -72,6 +98,8 @@ REASONS: dict[str, dict[str, str]] = {
         "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
     },
     "receive_assembler-0ea80db6d19d": {
+        "const1 $127.B[1]": "this bit of the constant is 1",
+        "cnot0 memory.WR_EN[10]": "what is written early lies where the next word will, and is not read",
         "cnot1 $auto$ff.cc:337:slice$623.D[65]": "a restored payload has at most 9,216 bytes, never bit 14",
     },
     "port_page-ef34120ac7bc": {

@@ -30,7 +30,8 @@ class TB(TestBench):
         """
         for data, bad in frames:
             rest = (len(data) - 1) % SOURCE_BYTES + 1
-            user = [0] * (len(data) - rest) + [int(bad)] * rest
+            # Before the last beat, tuser says nothing.
+            user = [random.getrandbits(1)] * (len(data) - rest) + [int(bad)] * rest
             keep = [1] * len(data)
             if hole is not None:
                 keep[hole] = 0
@@ -45,8 +46,9 @@ class TB(TestBench):
             frame = self.sink.recv_nowait(compact=False)
             assert hole is not None or frame.tkeep == sorted(frame.tkeep, reverse=True), "a hole"
             frame.compact()
-            mark = frame.tuser[-1] if isinstance(frame.tuser, list) else frame.tuser
-            assert bool(mark) == (bad or hole is not None)
+            marks = frame.tuser if isinstance(frame.tuser, list) else [frame.tuser] * len(frame.tdata)
+            assert bool(marks[-1]) == (bad or hole is not None)
+            assert not (WIDENS and any(marks[: (len(marks) - 1) // WIDE * WIDE])), "marked early"
             assert hole is not None or bytes(frame.tdata) == data
         return int(get_sim_time("ns") - begun) // 4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FrameCounters against sums in Python: parameters ``direction``, ``codec``, ``half``."""
+"""cocotb bench of FrameCounters against sums: parameters ``direction``, ``codec``, ``half``, ``start``."""
 
 import random
 from collections import Counter, deque
@@ -28,6 +28,7 @@ from inceptionn.wire import Verdict
 DIRECTION = bench_parameters()["direction"]
 CODEC = codec_of(bench_parameters().get("codec", "paper"))
 HALF = bench_parameters().get("half", False)
+START = bench_parameters().get("start", 0)
 REGISTERS = registers_of(CODEC.name, HALF)
 SLOTS = sorted(REGISTERS.counter_slots(DIRECTION))
 MANY = REGISTERS.slot_count(DIRECTION) > COUNTER_SLOTS
@@ -130,7 +131,7 @@ class TB(TestBench):
         if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:
             # Sampled at the edge that ends the cycle in which the data are there.
             slot = self.reads.popleft()[1]
-            value = int(dut.read_data.value)
+            value = (int(dut.read_data.value) - START) % 2**64
             assert self.past[0][slot] <= value <= self.sums[slot], f"slot {slot} at {self.cycle}: {value}"
             self.checked += 1
         if clear:
@@ -232,7 +233,7 @@ async def zero_as_soon_as_not_busy(tb):
             await RisingEdge(dut.aclk)
             dut.read_strobe.value = 0
             await ClockCycles(dut.aclk, COUNTER_READ_LATENCY)
-            assert int(dut.read_data.value) == 0, f"slot {slot}, {delay} cycles on"
+            assert int(dut.read_data.value) == START, f"slot {slot}, {delay} cycles on"
 
 
 @TB.test(timeout_time=200, timeout_unit="us")

@@ -11,7 +11,17 @@ from dataclasses import replace
 import cocotb
 from chosen_beat import BEAT
 from engine_bench import ANY_LENGTH, BEAT_BYTES, Stimulus, beats, bits
-from engine_traffic import be16, cuts, ones, replay, restored_checksum_edges, sent, shapes, with_configs
+from engine_traffic import (
+    be16,
+    cuts,
+    ones,
+    replay,
+    restored_checksum_edges,
+    sent,
+    shapes,
+    with_configs,
+    with_field,
+)
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
@@ -166,5 +176,22 @@ async def lengths(tb):
         stimuli += [Stimulus(sent(tcp(bytes(size))), config=config) for size in (limit, limit + 4)]
     shim = sent(udp(bytes(400)))[42 : 42 + SHIM_BYTES]
     stimuli += [Stimulus(udp(shim + bytes(1 << bit))) for bit in range(6, 16)]
+    for _ in range(100):
+        length = 4 * random.randrange(16, 360)
+        there = max(1, length + random.choice((1, -1)) * random.choice((0, 1, 4, 1 << random.randrange(11))))
+        stimuli.append(Stimulus(udp(with_field(shim, 4, length) + bytes(there))))
     await tb.run(stimuli, 0.0)
     assert tb.verdicts == {Verdict.RESTORED, Verdict.MALFORMED, Verdict.BAD_SHIM}
+
+
+@TB.test()
+async def carries_of_the_ip_checksum(tb):
+    """Checksums that sum up with the payload's length to 2^16, or a little less or more."""
+    stimuli = []
+    for _ in range(60):
+        frame = sent(udp(payload("gradients", random.randint(17, 365))))
+        for off in (-1, 0, 1):
+            field = (0x10000 + off - (len(frame) - 42)) % 0x10000
+            stimuli.append(Stimulus(with_field(frame, 24, field), name=f"checksum {field:#06x}"))
+    await tb.run(stimuli, 0.0)
+    assert tb.verdicts == {Verdict.RESTORED}
