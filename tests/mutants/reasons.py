@@ -15,9 +15,42 @@ _TWICE = "it adds 2 modulo 4 in each of a sweep's 16 cycles, which is nothing"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
 _UNREAD = "a bit of the header that the decision carries and nothing reads"
+_MAC = "a bit of a MAC address, which nothing reads"
+_CLEARED = "it reaches only what is cleared, which the stand-alone compressor does not show"
+_COPY = "`more` counts the groups; nothing reads this copy"
 _NEVER_FULL = "the queue is never full: what feeds it stops at `room`"
 
 REASONS: dict[str, dict[str, str]] = {
+    "compressor-210f0859de07": {
+        "cnot0 $159.A[0]": "what is below 16 is not above 24, with the bit or without"
+    },
+    "standalone_compressor-3bad8acabe33": dict.fromkeys(
+        ("inv $164.A[0]", "cnot1 $190.Q[3]", "const0 $117.A[3]", "inv $auto$ff.cc:337:slice$866.Q[17]"),
+        _CLEARED,
+    ),
+    "planes_statistics-7424043d98e6": dict.fromkeys(("const1 $34.Y[0]", "const1 $34.B[0]"), _COUNTS),
+    "planes_compressor-47249b4f24f4": {
+        "const1 $59.Q[0]": "what is not counted is not added either, since no sum ends without a beat here",
+        "cnot0 $226.Y[0]": "both limits are even, so the lowest bit does not matter",
+    },
+    "planes_standalone_compressor-394db2c61e3b": {
+        "const0 $347.D[11]": "it reaches only the gain, which the stand-alone compressor does not show",
+        "const0 $auto$ff.cc:337:slice$776.Q[3]": "a block has at most 5 beats of codes, so none waits for 8",
+    },
+    "code_decoder-2c626c07e41e": {"const1 $auto$ff.cc:337:slice$180.Q[5]": _COPY},
+    "planes_standalone_decompressor-812c741eff29": {
+        "cnot1 $auto$ff.cc:337:slice$699.Q[5]": _COPY,
+        "cnot1 $52.A[10]": "it is inverted only where another bit says the same",
+    },
+    "header_parser-203ddc3713c8": {
+        "inv $auto$ff.cc:337:slice$83.Q[87]": _MAC,
+        "cnot1 $auto$ff.cc:337:slice$83.Q[2]": _MAC,
+        "const0 $auto$ff.cc:337:slice$103.D[112]": "a bit of TCP's window, which nothing reads",
+    },
+    "front_end-a3d2dcd44ba7": {
+        "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
+        "cnot0 $186.A[15]": "with bit 11 clear, the type is no match either way",
+    },
     "receive_decision-751036e1cb3a": {
         "inv $118.D[158]": _UNREAD,
         "cnot1 $104.A[0]": "it is inverted only where another fault says the same",
@@ -60,7 +93,7 @@ REASONS: dict[str, dict[str, str]] = {
     "burst_buffer-ffb00353bcc6": {
         "cnot0 $auto$pmuxtree.cc:65:recursive_mux_generator$333.A[38]": _FARTHEST,
     },
-    "counters-e835fd2368ce": {"const0 $auto$ff.cc:337:slice$147.Q[21]": "slot 22 has no counter"},
+    "counters-64c29d9b5f9f": {"const0 $auto$ff.cc:337:slice$147.Q[21]": "slot 22 has no counter"},
     "frame_guard-77a20d30b6ad": {
         "cnot0 register.o__payload[223]": "where `tkeep[1]` is 0, byte 27 is not there",
     },
@@ -86,6 +119,7 @@ REASONS: dict[str, dict[str, str]] = {
     "bf16_compression_engine-7fcecc7c5f0e": {
         "inv ram_2.port__data[19]": _JUDGED,
         "const0 $198.A[94]": "a bit of TCP's acknowledgement number, which nothing reads",
+        "const0 memory.RD_DATA[26]": "bit 1 of a length that is a multiple of 4 wherever it is used",
     },
     "bf16_decompression_engine-fb118d641238": {
         "inv $auto$ff.cc:337:slice$1879.D[8]": "of the head's start, nothing reads the byte within the beat",
@@ -93,9 +127,6 @@ REASONS: dict[str, dict[str, str]] = {
         "cnot0 $134.D[127]": _UNREAD,
         "const0 $auto$ff.cc:337:slice$2339.D[65]": "a bit of the time to live, which nothing reads",
         "const1 $428.B[14]": "no cell reads the lower 192 bits of this rotation",
-    },
-    "front_end-a3d2dcd44ba7": {
-        "const0 $194.B[98]": "a reserved bit of the TCP header, which nothing reads",
     },
     "receive_assembler-0ea80db6d19d": {
         "const1 $127.B[1]": "this bit of the constant is 1",
@@ -108,24 +139,11 @@ REASONS: dict[str, dict[str, str]] = {
         "inv $auto$ff.cc:337:slice$258.Q[1]": _TWICE,
         "inv $auto$ff.cc:337:slice$262.Q[1]": _TWICE,
     },
-    "planes_compressor-47249b4f24f4": {
-        "const1 $59.Q[0]": "what is not counted is not added either, since no sum ends without a beat here",
-    },
     "planes_decompressor-4b7666f83613": {
         "cnot1 unit.impossible[3]": "lane 7 is impossible in these groups, and one lane is enough",
     },
-    "standalone_compressor-3bad8acabe33": dict.fromkeys(
-        ("inv $164.A[0]", "cnot1 $190.Q[3]", "const0 $117.A[3]"),
-        "it reaches only what is cleared, which the stand-alone compressor does not show",
-    ),
     "compression_engine-d6c3dac09f37": {
         "inv recorder.port$3747$0[184]": _RENUMBERED,
-    },
-    "planes_standalone_compressor-394db2c61e3b": {
-        "const0 $347.D[11]": "it reaches only the gain, which the stand-alone compressor does not show",
-    },
-    "planes_standalone_decompressor-812c741eff29": {
-        "cnot1 $auto$ff.cc:337:slice$699.Q[5]": "`more` counts the groups; nothing reads this copy",
     },
     "code_plane-cecfcc210559": {
         "const0 $auto$ff.cc:337:slice$66.SRST[0]": "a word's first group sets it before it is read",
@@ -139,7 +157,6 @@ REASONS: dict[str, dict[str, str]] = {
         ("const1 $34.Y[0]", "const1 $auto$ff.cc:337:slice$38.EN[0]"), _COUNTS
     ),
     "header_sum-a7e24a989337": {"const1 $50.A[0]": _COUNTS},
-    "planes_statistics-7424043d98e6": {"const1 $34.Y[0]": _COUNTS},
     "shifter_tree-a54d246857c6": {
         "cnot1 $278.Y[11]": "no cell reads this bit: a register's synchronous reset has replaced it",
     },

@@ -45,7 +45,7 @@ usual size. A mutant is *killed* if a test fails, or if the simulation takes ten
 that it takes without a mutant. It is *equivalent* if Yosys proves by induction that both agree in the next
 cycle if they agreed in all before (the bench has shown that they agree at first), or for the reason below.
 The others *survive*: each is a missing test until a proof shows otherwise, which may not have been tried, or
-take too long. Those of `counters` and `registers` are in bits of counters that no bench lives to see.
+take too long. That of `registers` is in a bit of a counter that no bench lives to see.
 
 Benches were extended until they killed the mutants of this very sample, and reasons were found by reading. So
 the scores say less about mutants that were not drawn.

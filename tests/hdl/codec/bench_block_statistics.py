@@ -166,3 +166,16 @@ async def longest(tb):
         # All bits but the exponent's are cleared, and more are set than in any other lane.
         await tb.send(groups_of(ones & 0x80FFFFFF, Parameters(127, 127, 127)))
     await tb.finish()
+
+
+@TB.test(skip=not PLANES)
+async def one_code_alone(tb):
+    """Blocks whose groups have all the same code, so that each counter's bits move."""
+    codes = set()
+    for power in range(16):
+        value = np.float32(0.75 * 2.0 ** (DEFAULT.e0 - 127 + power))
+        groups = groups_of(np.full(MAX_LANES // 4, value, np.float32).view(np.uint32), DEFAULT)
+        codes |= {code for code, count in enumerate(Report.of(groups).counts) if count == len(groups)}
+        await tb.send(groups)
+    await tb.finish()
+    assert len(codes) > 13 or WIDTH > GROUP_LANES

@@ -150,11 +150,17 @@ async def ethertypes_wrong_by_a_bit(tb):
 
 @TB.test()
 async def payloads_about_their_limits(tb):
-    """Limits with any one bit set, and payloads of a lane less, as many, and a lane more."""
+    """Limits with any one bit set and any others; payloads of a lane less, as many, and a lane more."""
     stimuli = []
     for limit in (4 << bit for bit in range(12)):
         for config in (replace(DEFAULT, min_payload=limit), replace(DEFAULT, max_payload=limit)):
             stimuli += [Stimulus(udp(bytes(size)), config=config) for size in (limit - 4, limit, limit + 4)]
+    for _ in range(100):
+        size = 4 * random.randint(1, 2304)
+        config = replace(
+            DEFAULT, **{f"{random.choice(('min', 'max'))}_payload": size + random.randint(-4, 4)}
+        )
+        stimuli.append(Stimulus(udp(bytes(size)), config=config))
     await tb.run(stimuli, 0.0)
     assert tb.verdicts >= ({0, Verdict.SHORT, Verdict.LONG} if TRANSMIT else {0, Verdict.NO_SHIM})
 
