@@ -170,6 +170,17 @@ async def every_size(tb):
     )
 
 
+@TB.test(skip=CODEC == "planes")
+async def small_bases(tb):
+    """A vector of 16 bits is good also with a base with which one of 8 bits would be impossible."""
+    blocks = []
+    for base in range(33):
+        words = [random.getrandbits(1) << 15 | random.getrandbits(random.randint(0, 15)) for _ in range(48)]
+        tags, vectors = bytes([0xAA] * (len(words) // 4)), np.array(words, "<u2").tobytes()
+        blocks.append(Block(tags + vectors, len(words), base, "16 bits"))
+    await tb.run(blocks)
+
+
 @TB.test()
 @cocotb.parametrize(idle=[0.0, 0.3, 0.9], back_pressure=[0.0, 0.3, 0.9])
 async def every_length(tb, idle, back_pressure):
