@@ -172,7 +172,7 @@ async def every_size(tb):
 
 @TB.test(skip=CODEC == "planes")
 async def small_bases(tb):
-    """A vector of 16 bits is good also with a base with which one of 8 bits would be impossible."""
+    """Check that a vector of 16 bits is good with a base with which one of 8 bits is impossible."""
     blocks = []
     for base in range(33):
         words = [random.getrandbits(1) << 15 | random.getrandbits(random.randint(0, 15)) for _ in range(48)]
