@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import threading
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,10 @@ import numpy as np
 
 from ..system import atomic_file
 
+_READING = threading.Lock()
+"""NumPy parses an array's header by `ast`, which in CPython fails now and then in two threads at once
+(https://github.com/python/cpython/issues/106905).
+"""
 _DIGEST = hashlib.sha256().digest_size
 _ARRAY = "__array__"
 """The only key of a dictionary that represents an array in the text. Its value is the array's name."""
@@ -52,7 +57,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:
         raise ValueError(f"{os.fspath(path)} is not a checkpoint, or damaged: its checksum does not match")
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        with _READING, np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         state = _with_arrays(json.loads(str(arrays["state"])), arrays)
         if not isinstance(state, dict):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from namespaces import existing
 
 from inceptionn.cli import main
 from inceptionn.netns import registry, require
@@ -38,10 +39,6 @@ def _networks() -> None:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "inceptionn.cli", "cluster", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def namespaces() -> set[str]:
-    return {path.name for path in registry.NETNS.glob("inc-*")} if registry.NETNS.exists() else set()
 
 
 def test_a_program_on_every_host_and_the_report(tmp_path: Path) -> None:
@@ -140,9 +137,10 @@ def test_nothing_is_left_behind(number: signal.Signals) -> None:
     assert "up" in ended.stdout.readline()
     assert "up" in ended.stdout.readline()
     records = [json.loads(path.read_text()) for path in registry.folder().glob("*.json")]
-    mine = {name for record in records if record["pid"] == ended.pid for name in record["namespaces"]}
-    assert len(mine & namespaces()) == 2
-    sleepers = [pid for name in mine for pid in registry.pids(name)]
+    names = {name for record in records if record["pid"] == ended.pid for name in record["namespaces"]}
+    mine = existing(names)
+    assert len(mine) == 2
+    sleepers = [pid for name, *_ in mine for pid in registry.pids(name)]
     assert sleepers
     ended.send_signal(number)
     status = ended.wait(30)
@@ -151,11 +149,11 @@ def test_nothing_is_left_behind(number: signal.Signals) -> None:
     if number == signal.SIGKILL:
         cleaned = run("clean")
         assert cleaned.returncode == 0
-        assert "removed" in cleaned.stdout or not mine & namespaces()
+        assert "removed" in cleaned.stdout or not mine & existing(names)
     deadline = time.monotonic() + 10
-    while mine & namespaces() and time.monotonic() < deadline:
+    while mine & existing(names) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not mine & namespaces()
+    assert not mine & existing(names)
     assert not any(Path(f"/proc/{pid}/ns").exists() and _sleeps(pid) for pid in sleepers)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checkpoints: files that are whole or not there; damaged ones, and such of other content, are named."""
 
+import gc
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from full_disk import largest_file
-from outcomes import Group, messages
+from outcomes import Group, messages, outcomes, returned
 
 from inceptionn.layers import checkpoint
 from inceptionn.layers.a2dtwp import AWP, AdtEncoding, Oracle
@@ -260,3 +262,33 @@ def test_servers_without_keys_have_no_files(threads: Group, tmp_path: Path) -> N
 
     assert threads(3, lambda t: rank(t, checkpoints=tmp_path, every=1)) == [0, 0, 0]
     assert threads(3, lambda t: rank(t, restore=tmp_path)) == [1, 1, 1]
+
+
+class _Litter:
+    """What the garbage collector alone can end, in Python code, so that another thread may go on."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        for _ in range(50):
+            pass
+
+
+def test_threads_read_at_once(tmp_path: Path) -> None:
+    """CPython fails now and then to parse in two threads at once; without a lock, most of these reads did."""
+    checkpoint.save(tmp_path / "state.npz", a_state())
+
+    def read() -> None:
+        for _ in range(20):
+            _Litter()
+            assert same(checkpoint.load(tmp_path / "state.npz"), checkpoint.load(tmp_path / "state.npz"))
+
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(20, 1, 1)
+    sys.setswitchinterval(1e-6)
+    try:
+        returned(outcomes([read] * 4))
+    finally:
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)

@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from namespaces import Namespace, existing
 
 from inceptionn.netns import (
     KernelLacks,
@@ -49,16 +50,12 @@ def names_of(owner: subprocess.Popen[str]) -> list[str]:
     return owner.stdout.readline().split()
 
 
-def exist(names: list[str]) -> list[bool]:
-    return [(registry.NETNS / name).exists() for name in names]
-
-
 def test_hosts_are_hosts() -> None:
     with Network(2, mtu=9000) as network:
         first, second = network.hosts
         assert network.size == 2
         assert first.name.startswith("inc-")
-        assert exist([first.name, second.name, network.switch]) == [True] * 3
+        assert len(existing([first.name, second.name, network.switch])) == 3
         done = first.run(["cat", "/proc/sys/kernel/hostname"], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == first.name
         assert socket.gethostname() != first.name
@@ -84,7 +81,9 @@ def test_hosts_are_hosts() -> None:
         server.stdout.close()
         server.wait(10)
         names = network.names(int(first.name.split("-")[1]))
-    assert exist(names) == [False] * 3
+        made = existing(names)
+        assert len(made) == 3
+    assert not made & existing(names)
 
 
 def shaped(network: Network, host: int) -> list[str]:
@@ -129,9 +128,10 @@ def test_a_rate_holds() -> None:
 
 def test_delay_needs_netem_and_says_so() -> None:
     """Delay is there, or the exception names the kernel's module, and nothing is left."""
-    network = Network(2, "1g", delay="5ms")
+    network, made = Network(2, "1g", delay="5ms"), set()
     try:
         with network:
+            made = existing([host.name for host in network.hosts])
             command = [iproute.tool("tc"), "-n", network.hosts[0].name, "qdisc", "show", "dev", "eth0"]
             assert "delay 5ms" in subprocess.run(command, capture_output=True, text=True).stdout
     except KernelLacks as error:
@@ -139,7 +139,7 @@ def test_delay_needs_netem_and_says_so() -> None:
     else:
         answer = "this kernel has no netem (kernel module sch_netem; delay and loss need it)"
     assert "this kernel has no netem (kernel module sch_netem; delay and loss need it)" in answer
-    assert exist([host.name for host in network.hosts]) == [False] * 2
+    assert not made & existing([host.name for host in network.hosts])
 
 
 def test_everything_goes_after_an_exception() -> None:
@@ -148,44 +148,51 @@ def test_everything_goes_after_an_exception() -> None:
     def fail() -> None:
         with network:
             started.append(network.hosts[0].popen(["sleep", "600"]))
+            made.update(existing([host.name for host in network.hosts]))
             raise KeyError
 
     started: list[subprocess.Popen[bytes]] = []
+    made: set[Namespace] = set()
     with pytest.raises(KeyError):
         fail()
     assert started[0].returncode is not None
-    assert exist([host.name for host in network.hosts]) == [False] * 2
+    assert len(made) == 2
+    assert not made & existing([host.name for host in network.hosts])
     network.close()  # a second time is nothing
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_everything_goes_after_a_signal(owner: subprocess.Popen[str], number: int) -> None:
     *names, files = names_of(owner)
-    assert exist(names) == [True] * 2
+    made = existing(names)
+    assert len(made) == 2
     owner.send_signal(number)
     assert owner.stdout is not None
     with owner.stdout:
         assert owner.wait(20)
-    assert exist(names) == [False] * 2
+    assert not made & existing(names)
     assert not Path(files).exists()
 
 
 def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: subprocess.Popen[str]) -> None:
     *names, files = names_of(owner)
     try:
+        made = existing(names)
         with Namespaces(1) as other:
             assert other.hosts[0].name not in names
-            assert exist(names) == [True] * 2
-        owner.kill()
-        assert owner.stdout is not None
-        with owner.stdout:
-            owner.wait(20)
-        assert exist(names) == [True] * 2
-        sleepers = registry.pids(names[1])
-        assert sleepers
-        assert Path(files, "hosts").exists()
-        assert set(names) <= set(registry.sweep())
-        assert exist(names) == [False] * 2
+            assert existing(names) == made
+        with registry._lock():  # nobody else cleans up meanwhile
+            owner.kill()
+            assert owner.stdout is not None
+            with owner.stdout:
+                owner.wait(20)
+            assert existing(names) == made
+            assert len(made) == 2
+            sleepers = registry.pids(names[1])
+            assert sleepers
+            assert Path(files, "hosts").exists()
+            assert set(names) <= set(registry.sweep_locked())
+            assert not existing(names)
         assert not Path(files).exists()
         assert not any(Path(f"/proc/{pid}").exists() and registry._state(pid) not in "ZX" for pid in sleepers)
     finally:

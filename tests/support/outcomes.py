@@ -27,7 +27,7 @@ def outcomes(calls: Sequence[Callable[[], Any]], first: threading.Thread | None 
         first.join(20)
     threads[-1].start()
     for thread in threads:
-        thread.join(60)
+        thread.join(180)
         assert not thread.is_alive(), "a rank hangs"
     return found
 
