@@ -29,6 +29,7 @@ REASONS: dict[str, dict[str, str]] = {
     "native/choose.c:85": {"&& -> ||": _CHOICE},
     "native/choose.c:87": {"0 -> 1": _CHOICE},
     "native/choose.c:92": {"< -> <=": "an equal time"},
+    "native/compress.c:163": {"* -> +": "what an estimate looks at; where it is too small, all begins again"},
     "native/half.c:19": {"> -> >=": "an infinity has no lower bits, so both ways keep its upper half"},
     "native/paper/avx2.c:32": {"256 -> 257": _UNUSED},
     "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
