@@ -2,14 +2,21 @@
 """Common parts of the cocotb benches: clocks, reset, and AXI sources and sinks without log output."""
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Self
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 from cocotb.utils import get_sim_time
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamSink, AxiStreamSource
+from cocotbext.axi import (
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiStreamBus,
+    AxiStreamFrame,
+    AxiStreamSink,
+    AxiStreamSource,
+)
 
 
 def silence(*parts: Any) -> None:
@@ -18,33 +25,53 @@ def silence(*parts: Any) -> None:
         part.log.setLevel("WARNING")
 
 
-class _Payload:
-    """A signal, read from the simulator once in each time step."""
-
-    def __init__(self, signal: Any):
-        self._signal = signal
-        self._time, self._value = -1, 0
-
-    @property
-    def value(self) -> int:
-        """The value at the first request of this time step."""
-        now = get_sim_time()
-        if now != self._time:
-            self._time, self._value = now, int(self._signal.value)
-        return self._value
+@cache
+def _bits(value: int, count: int) -> tuple[int, ...]:
+    return tuple(value >> bit & 1 for bit in range(count))
 
 
 class StreamSink(AxiStreamSink):
-    """The sink of cocotbext-axi, which asks for every signal for each byte of a beat; here once per beat.
+    """The sink of cocotbext-axi, which walks through the bytes of each beat; here a beat is taken whole.
 
-    Of its bus, the payload's signals have only ``value``.
+    Only for byte lanes of 8 bits, and a bus that has ``tvalid``, ``tready`` and ``tlast``.
     """
 
-    def __init__(self, bus: AxiStreamBus, *arguments: Any, **options: Any):
-        super().__init__(bus, *arguments, **options)
-        for name in ("tdata", "tkeep", "tid", "tdest", "tuser"):
-            if hasattr(bus, name):
-                setattr(bus, name, _Payload(getattr(bus, name)))
+    async def _run(self) -> None:
+        bus, lanes = self.bus, self.byte_lanes
+        assert self.byte_size == 8, f"{self.byte_size} bits in a lane; StreamSink takes 8"
+        beside = [name for name in ("tid", "tdest", "tuser") if hasattr(bus, name)]
+        edge, woken = RisingEdge(self.clock), self.wake_event.wait()
+        frame = None
+        self.active = False
+        while True:
+            pause = bool(self.pause)
+            await edge
+            ready, valid = bool(bus.tready.value), bool(bus.tvalid.value)
+            if ready and valid:
+                if frame is None:
+                    frame = AxiStreamFrame(bytearray(), [], [], [], [])
+                    frame.sim_time_start = get_sim_time()
+                    self.active = True
+                frame.tdata += int(bus.tdata.value).to_bytes(lanes, "little")
+                if hasattr(bus, "tkeep"):
+                    frame.tkeep += _bits(int(bus.tkeep.value), lanes)
+                for name in beside:
+                    getattr(frame, name).extend([int(getattr(bus, name).value)] * lanes)
+                if bus.tlast.value:
+                    frame.sim_time_end = get_sim_time()
+                    self.queue_occupancy_bytes += len(frame)
+                    self.queue_occupancy_frames += 1
+                    self.queue.put_nowait(frame)
+                    self.active_event.set()
+                    frame = None
+            else:
+                self.active = frame is not None
+            stopped = self.full() or pause
+            if ready == stopped:
+                bus.tready.value = not stopped
+            if (not valid or stopped) and pause == bool(self.pause):
+                self.wake_event.clear()
+                await woken
 
 
 class TestBench:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import typer
 from programs import said_by
+from shared import shared_folder
 
 from inceptionn import cli
 
@@ -52,9 +53,8 @@ class _Links(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the built site."""
     pytest.importorskip("sphinx", reason="sphinx is not installed: pip install -e '.[docs]'")
-    out = tmp_path_factory.mktemp("site")
-    said_by(sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", DOCS, out)
-    return out
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", DOCS]
+    return shared_folder(tmp_path_factory, "site", lambda out: said_by(*sphinx, out))
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from checkout import ROOT, source_files
 from programs import said_by
 
-ROOT = Path(__file__).parents[2]
 SMOKE = Path(__file__).parent / "smoke.py"
 _VERSION = "import sys; print(*sys.version_info[:2], sys.base_prefix)"
 
@@ -41,26 +41,12 @@ def run(*command: object, cwd: Path | str = "/") -> str:
     return said_by(*command, cwd=cwd)
 
 
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the sdist and the wheel built from it, as ``python -m build`` makes them."""
-    source, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("packages")
-    listing = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-    for name in filter(None, listing.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
-    return out
-
-
 @pytest.mark.slow
 def test_sdist_holds_what_a_checkout_holds(packages: Path) -> None:
     """All but the settings of editors and services."""
     with tarfile.open(next(packages.glob("*.tar.gz"))) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
-    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-    wanted = {name for name in listing.splitlines() if (ROOT / name).is_file()}
+    wanted = {str(name) for name in source_files()}
     missing = sorted(wanted - found - {".gitignore", "MANIFEST.in"})
     assert [name for name in missing if not name.startswith((".github/", ".ci/"))] == []
 

@@ -2,8 +2,6 @@
 """The wheel: built from what git tracks, installed in an environment of its own, every module imported."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,33 +13,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from checkout import PACKAGES, source_files
 from programs import said_by
 
 pytestmark = pytest.mark.slow  # it builds the wheel and installs it
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = {"sw": "inceptionn"} | {
-    folder: f"inceptionn/{folder}" for folder in ("hdl", "sim", "boards", "constraints")
-}
+FOLDERS = {folder: "inceptionn" if folder == "sw" else f"inceptionn/{folder}" for folder in PACKAGES}
 DATA = (".cpp", ".h", ".xdc", ".tcl", ".typed", ".pyi", ".j2", ".csv", ".vlt")
 NATIVE = {f"inceptionn/native/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in ("adt", "codec")}
 
 WITH_TORCH = find_spec("torch") is not None
 """Without it, the packages for torch say what to install."""
-
-
-def source_files() -> list[Path]:
-    """Files of the checkout, relative, without what git ignores; all package files where there is no git."""
-    try:
-        listing = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT, capture_output=True, check=True,
-        ).stdout  # fmt: skip
-        names = [Path(os.fsdecode(name)) for name in listing.split(b"\0") if name]
-    except (OSError, subprocess.CalledProcessError):
-        names = [Path(name) for name in ("pyproject.toml", "README.md", "LICENSE")]
-        names += [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
-    return [name for name in names if (ROOT / name).is_file()]
 
 
 def packaged(name: Path) -> str | None:
@@ -54,17 +36,8 @@ def packaged(name: Path) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel, built in a copy, so that old build folders cannot lend it files."""
-    source = tmp_path_factory.mktemp("source")
-    for name in source_files():
-        if name.parts[0] in FOLDERS or len(name.parts) == 1:
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    out = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
-    said_by(*build, "--outdir", out, source)
-    (path,) = out.glob("*.whl")
+def wheel(packages: Path) -> Path:
+    (path,) = packages.glob("*.whl")
     return path
 
 

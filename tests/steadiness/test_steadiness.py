@@ -16,7 +16,7 @@ def test_bad(): assert False
 def test_failures_are_named(tmp_path: Path) -> None:
     tests = tmp_path / "test_few.py"
     tests.write_text(SUITE)
-    options = ["--runs", "1", "--load", "1", "--jobs", "1", "--", str(tests)]
+    options = ["--runs", "1", "--load", "0", "--jobs", "1", "--", str(tests)]
     done = subprocess.run(
         [*COMMAND, *options], capture_output=True, text=True, timeout=300, check=False,
         env=os.environ | {"INCEPTIONN_BUILD": str(tmp_path)},

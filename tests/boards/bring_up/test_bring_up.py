@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from programs import said_by
+from shared import shared_folder
 
 from inceptionn import cli
 from inceptionn.boards import pin_table
@@ -142,8 +143,13 @@ def test_clocks_that_cannot_be(mhz: float, message: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def files() -> dict[str, str]:
-    return project_files(250)
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    def write(folder: Path) -> None:
+        for name, text in project_files(250).items():
+            (folder / name).write_text(text)
+
+    folder = shared_folder(tmp_path_factory, "bring-up", write)
+    return {path.name: path.read_text() for path in folder.iterdir()}
 
 
 @pytest.mark.slow

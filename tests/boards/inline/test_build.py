@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.build import Platform
 
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
@@ -27,6 +28,22 @@ FMAX = {
     "$glbnet$clk": {"achieved": 89.0, "constraint": 50.0},
     "$glbnet$mac_clk": {"achieved": 120.0, "constraint": 125.0},
 }
+
+
+@pytest.fixture
+def elaborated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a board's design without engines becomes, which takes ten seconds, for the next test."""
+
+    def build(platform: Platform, top: InlineTop, **options: Any) -> Any:
+        key = top.recipe.name, top.codec, *options.items()
+        if key not in _ELABORATED:
+            _ELABORATED[key] = _BUILD(platform, top, **options)
+        return _ELABORATED[key]
+
+    monkeypatch.setattr(Platform, "build", build)
+
+
+_BUILD, _ELABORATED = Platform.build, dict[Any, Any]()
 
 
 def test_clocks_are_read_by_name() -> None:
@@ -150,7 +167,7 @@ def test_delays_of_pads() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n == "ecpix5-85f" else pytest.mark.slow) for n in RECIPES]
 )
-def test_every_pin_and_clock_of_a_board(name: str) -> None:
+def test_every_pin_and_clock_of_a_board(name: str, elaborated_once: None) -> None:
     """Each port's pins have a place, and each received clock its constraint."""
     recipe = RECIPES[name]
     plan = recipe.platform().build(InlineTop(recipe, None), name="inline", do_build=False, emit_src=False)
@@ -192,7 +209,7 @@ def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest
     assert "not empty (--force" in capsys.readouterr().err
 
 
-def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missed_clocks(monkeypatch: pytest.MonkeyPatch, elaborated_once: None) -> None:
     """The best of the seeds counts; if it misses, nothing is packed."""
     reached = {1: 49.0, 2: 49.5}
 
@@ -205,7 +222,7 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
         build_device(RECIPES["ecpix5-85f"], None, [1, 2])
 
 
-def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch, elaborated_once: None) -> None:
     """The log of the route that is packed, without its run times; every line that is not a pin's."""
 
     def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
@@ -280,7 +297,10 @@ def test_the_pass_through_design_is_routed(built: tuple[Path, dict[str, Any]], t
 
 
 def test_a_seed_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    elaborated_once: None,
 ) -> None:
     """The others count, and the failure is reported."""
 
