@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every component of the catalogue on its cocotb bench; `make test` runs its usual size.
 
-Of other variants `make test-all` runs those of quick parts, and the two parts whose gaps and cycles depend on
-the width most; `make test-exhaustive` runs all.
+Of other variants `make test-all` runs those of quick parts, the engines of 16 lanes with the paper's codec,
+which are made of the other parts, and the two parts whose gaps and cycles depend on the width most; `make
+test-exhaustive` runs all.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ ENGINES = {
     *("compression_engine", "decompression_engine"),
     *("bf16_compression_engine", "bf16_decompression_engine"),
 }
-WIDE = {"payload_merge", "payload_realigner"}
+WIDE = {"compression_engine", "decompression_engine", "payload_merge", "payload_realigner"}
 SLOW = {
     *ENGINES,
     *("standalone_decompressor", "planes_standalone_decompressor"),
