@@ -255,6 +255,8 @@ def raw() -> None:
             c.Iallreduce(x, y).Wait()
             c.Barrier()
             CompressedCommunicator(comm, path="off").Allreduce(n, m)  # raw is what was asked for
+            with pytest.raises(TypeError, match="MEAN is for arrays of floating-point values"):
+                c.Allreduce(n, m, MEAN)
     said = [
         "Allreduce of int64 with SUM", "Allreduce of int64 with MAX", "Allreduce of float32 with SUM",
         "Reduce of float32 with MAX", "Iallreduce of int64 with SUM", "allreduce of float with PROD",

@@ -294,13 +294,14 @@ def test_compression_makes_less_traffic(tcp: Group) -> None:
     x = gradients(2, 500_000)
 
     def run(t: Any) -> list[int]:
-        sent = []
+        came = []
         for path in ("off", "software"):
             allreduce_comp(t, x[t.rank], np.empty_like(x[t.rank]), path=path, scale=None)
             t.barrier()
             info = t.sockets()[1 - t.rank].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            sent.append(struct.unpack_from("<Q", info, 120)[0])  # tcpi_bytes_acked
-        return [sent[0], sent[1] - sent[0]]
+            # tcpi_bytes_received; the acknowledgement of what was sent may still be on its way.
+            came.append(struct.unpack_from("<Q", info, 128)[0])
+        return [came[0], came[1] - came[0]]
 
     for raw, compressed in tcp(2, run):
         assert raw >= x[0].nbytes

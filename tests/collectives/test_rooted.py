@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reduce and broadcast: values, bounds and bits for every root."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,20 @@ def test_every_root(threads: Group, ranks: int, path: str) -> None:
                 assert np.array_equal(z.view(np.uint32), results[0][2].view(np.uint32))
                 assert np.abs(z - x[root]).max(initial=0) <= lost
             assert np.array_equal(x, before)
+
+
+def test_a_rank_that_returns_has_sent_its_part(tcp: Group) -> None:
+    """Nobody waits for its next call."""
+    x = np.ones(8_000_000, np.float32)
+    received = threading.Event()
+
+    def run(t: Transport) -> bool:
+        reduce_comp(t, x, np.empty_like(x) if t.rank == 0 else None, path="off")
+        if t.rank == 0:
+            received.set()
+        return received.wait(20)
+
+    assert returned(tcp(2, run)) == [True, True]
 
 
 def test_real_sockets_types_and_scale(tcp: Group) -> None:

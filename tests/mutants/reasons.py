@@ -21,6 +21,9 @@ _COPY = "`more` counts the groups; nothing reads this copy"
 _NEVER_FULL = "the queue is never full: what feeds it stops at `room`"
 
 REASONS: dict[str, dict[str, str]] = {
+    "tag_decoder-2c69e04bb9a7": {
+        "const1 $63.B[0]": "`room` shows places early only where groups have just left: no queue is fuller"
+    },
     "compressor-210f0859de07": {
         "cnot0 $159.A[0]": "what is below 16 is not above 24, with the bit or without"
     },

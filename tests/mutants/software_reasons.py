@@ -19,6 +19,9 @@ REASONS: dict[str, dict[str, str]] = {
     "collectives/values/buffers.py:229": {"1 -> 2": _LENGTH},
     "collectives/values/lost_energy.py:22": {"64 -> 65": "the size of a sample"},
     "collectives/values/wire_form.py:56": {"True -> False": "an object with a dictionary does the same"},
+    "collectives/values/lost_energy.py:131": {
+        "3 -> 4": "which line of the library a warning names; the caller's is farther"
+    },
     "collectives/values/lost_energy.py:59": {
         "Lt -> LtE": "if nothing is kept the share is 1, which is warned of"
     },

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from inceptionn.codec import converted
+from inceptionn.collectives import BFloat16
 from inceptionn.collectives.building import from_bfloat16, to_bfloat16
 
 
@@ -21,3 +22,8 @@ def test_rounding_of_every_kind_of_value(given: bool) -> None:
     assert np.array_equal(found, wanted)
     back = from_bfloat16(found, np.empty(x.size, np.float32) if given else None)
     assert np.array_equal(back.view(np.uint32), found.astype(np.uint32) << 16)
+
+
+def test_a_stream_of_another_length() -> None:
+    with pytest.raises(ValueError, match=r"^3 bfloat16 values are 6 bytes, not 5$"):
+        BFloat16().decompress(bytes(5), 3)

@@ -12,7 +12,7 @@ from outcomes import Group
 from inceptionn import Codec
 from inceptionn.codec.scaling import Scaling
 from inceptionn.collectives import MEAN, CompressedCommunicator, ErrorFeedback, allreduce_comp
-from inceptionn.collectives.values.lost_energy import LostEnergy, loss_of
+from inceptionn.collectives.values.lost_energy import Loss, LostEnergy, loss_of
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
@@ -139,6 +139,15 @@ def test_one_outlier_that_takes_all_else_is_said(threads: Group, mode: Any) -> N
     x[77] = 0.5
     x[:10] = -0.5
     assert said_by(threads, x[:9000], codec=codec) == []  # more than a few outliers
+
+
+@pytest.mark.parametrize(
+    ("kept", "count", "few"),
+    [(2, 8192, True), (3, 8192, False), (2, 8191, False), (1, 32, True), (1, 31, False), (0, 8192, False)],
+)
+def test_how_many_are_outliers(kept: int, count: int, few: bool) -> None:
+    """One in 4096, of 32 at least."""
+    assert Loss(0.1, kept, count, 1e30, 0.1).by_outliers == few
 
 
 def test_an_outlier_in_a_later_call_is_said(threads: Group) -> None:

@@ -107,6 +107,12 @@ async def one_lane_at_a_time(tb):
 
 
 @TB.test()
+async def one_group_at_a_time(tb):
+    """Check blocks of one group, each long after the one before, in all places of the memory for marks."""
+    await tb.run([good(random.randint(1, WIDTH), DEFAULT, "large", random) for _ in range(40)], push=0.1)
+
+
+@TB.test()
 async def latency(tb):
     """Check the latency from the first beat to the first burst of an idle decompressor."""
     start = tb.now
