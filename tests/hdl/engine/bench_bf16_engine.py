@@ -2,6 +2,7 @@
 """cocotb bench of both engines with bf16 lanes beside fp32: frames against the golden model; the pace."""
 
 import random
+from dataclasses import replace
 
 import cocotb
 import numpy as np
@@ -10,6 +11,7 @@ from engine_pace import input_rate, output_rate, run_stalled, verdicts
 from engine_traffic import (
     TOS,
     cut_frames,
+    long_frame,
     replay,
     restored_checksum_edges,
     sent,
@@ -22,7 +24,7 @@ from inceptionn.sim.golden.cases import bf16
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.wire import BURST_BYTES, DEFAULT_K, RAW_CODE, Verdict
+from inceptionn.wire import BURST_BYTES, DEFAULT_K, MAX_TRANSMIT_FRAME, RAW_CODE, Verdict
 
 TRANSMIT = bench_parameters()["transmit"]
 ENGINE = CompressionTB if TRANSMIT else DecompressionTB
@@ -102,6 +104,15 @@ async def checksums_next_to_zero(tb):
     halves = edges(bf16.CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
     found = verdicts(await tb.run(edges(bf16.CONFIG) + halves))
     assert not TRANSMIT or Verdict.AMBIGUOUS in found
+
+
+@ENGINE.test(skip=not TRANSMIT)
+async def longer_than_it_holds(tb):
+    """Frames of 16384 bytes, the most that the engine holds, and of one more pass whole."""
+    stimuli = []
+    for size in (MAX_TRANSMIT_FRAME, MAX_TRANSMIT_FRAME + 1):
+        stimuli += [long_frame(size, tagged=True), Stimulus(frame_of(bf16_payload("gradients", 64), True))]
+    await tb.run([replace(stimulus, config=bf16.CONFIG) for stimulus in stimuli])
 
 
 @ENGINE.test()

@@ -161,6 +161,8 @@ async def output_stalled_for_long(tb):
     frames = [udp(payload(random.choice(["zeros", "large", "gradients"]), 365)) for _ in range(30)]
     frames += [tcp(bytes(10), sequence=index) for index in range(60)]
     await run_stalled(tb, [Stimulus(frame) for frame in frames], 3500)
+    # Blocks nearly as long as their data fill the store before the ring of unchanged frames.
+    await run_stalled(tb, [Stimulus(udp(RATIOS["just above 1"](8960))) for _ in range(6)], 1500)
     # Many short ones, so that queues of frames fill before the rings.
     await run_stalled(tb, [*minimum_frames(150, 0x28), *ones(100)], 3500)
 
