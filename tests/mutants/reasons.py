@@ -71,7 +71,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "registers-13c80bcf5961": {
         "const1 $auto$ff.cc:337:slice$526.Q[18]": "slot 19 has no counter",
-        "cnot1 rx_counters.sum_2[0]": "from 2^63 on, after 200 years at 10 Gb/s; the counters' bench is there",
+        "cnot1 rx_counters.sum_2[0]": "from 2^63 on, 200 years at 10 Gb/s; the counters' bench is there",
     },
     "decompression_engine-ea27d2ff48ab": {
         "inv $357.Y[48]": "no cell reads the lower 192 bits of this rotation",
