@@ -208,8 +208,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark, leave out and order tests.
 
     What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. Files
-    with slow tests come first, one half of them for each of two workers, so that none is left to run alone at
-    the end. A file's tests stay together, since they share what was built for them.
+    with slow tests come first at each worker, so that none is left to run alone at the end. A file's tests
+    stay together, since they share what was built for them.
     """
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
@@ -225,10 +225,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         files.setdefault(item.path, []).append(item)
     slow = {path: sum(item.get_closest_marker("slow") is not None for item in files[path]) for path in files}
-    halves: tuple[list[pytest.Item], ...] = ([], [])
-    slow_in = [0, 0]
+    workers = range(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    parts: list[list[pytest.Item]] = [[] for _ in workers]
+    slow_in = [0 for _ in workers]
     for path in sorted(files, key=lambda path: -slow[path]):
-        number = int(slow_in[1] < slow_in[0]) if slow[path] else int(len(halves[1]) < len(halves[0]))
-        halves[number].extend(files[path])
+        number = min(workers, key=slow_in.__getitem__ if slow[path] else lambda one: len(parts[one]))
+        parts[number].extend(files[path])
         slow_in[number] += slow[path]
-    items[:] = [*halves[0], *halves[1]]
+    items[:] = [item for part in parts for item in part]
