@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -60,10 +61,19 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the checkpoints of a run in which no rank is lost, and what it said."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return folder, said_by(folder)
+
+
 @pytest.mark.slow
-def test_a_restarted_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_restarted_run_ends_with_the_bits_of_an_uninterrupted_one(
+    uninterrupted: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, whole = uninterrupted
     lost = said_by(tmp_path / "lost", "--fail-rank", "1", "--fail-step", "12")
-    whole = said_by(tmp_path / "whole")
     for rank in (0, 2):
         assert re.search(rf"rank {rank}, step 12: .*PeerLost: rank 1 is lost", lost)
     for rank in range(RANKS):
@@ -72,18 +82,18 @@ def test_a_restarted_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path: Pa
         after = saved_by(tmp_path / "lost", rank)
         assert after["hook"]["step"] == STEPS
         assert sum(values.abs().sum() for values in after["hook"]["residuals"].values()) > 0
-        assert same(after, saved_by(tmp_path / "whole", rank))
+        assert same(after, saved_by(folder, rank))
     assert len(set(re.findall(r"weights ([0-9a-f]+)", lost + whole))) == 1
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_some_ranks_lack_is_passed_over(tmp_path: Path) -> None:
+def test_a_checkpoint_that_some_ranks_lack_is_passed_over(
+    uninterrupted: tuple[Path, str], tmp_path: Path
+) -> None:
     """What `load` chooses where the loss came while the newest checkpoint was being saved."""
-    (tmp_path / "a").mkdir()
-    said_by(tmp_path / "a", "--steps", "4", "--every", "2")
-    (tmp_path / "a" / "rank-2-step-000004.pt").unlink()
-    said = said_by(tmp_path / "a", "--steps", "4", "--every", "2")
-    assert len(re.findall("restart 0: begins at step 2", said)) == RANKS
+    folder = shutil.copytree(uninterrupted[0], tmp_path / "kept")
+    (folder / f"rank-2-step-{STEPS:06d}.pt").unlink()
+    assert len(re.findall("restart 0: begins at step 15", said_by(folder))) == RANKS
 
 
 def test_a_store_kept_over_a_restart_is_named() -> None:
