@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn doctor``: what this host can do; each line is the result of a trial."""
 
+import ctypes
 import os
 import platform
 import secrets
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -27,6 +29,18 @@ from .console import JsonFile, Output, Table
 from .speed import speed
 
 _ETH_P_ALL = 3
+_SO_ATTACH_FILTER = 26
+_DISCARD = 9
+_TO_DISCARD = [
+    (0x30, 0, 0, 9),  # the IP header's protocol
+    (0x15, 0, 3, socket.IPPROTO_UDP),  # if it is not UDP, 3 on
+    (0xB1, 0, 0, 0),  # the IP header's length
+    (0x48, 0, 0, 2),  # the port behind it
+    (0x15, 1, 0, _DISCARD),  # if it is this, 1 on
+    (0x06, 0, 0, 0),  # drop
+    (0x06, 0, 0, 0xFFFF),  # keep
+]
+"""A program of the classic BPF: UDP to the discard port. A capture of all loses packets on a busy host."""
 _XILINX = "0x10ee"
 _SPEED_LANES = 1 << 22
 _PATIENCE = 2.0
@@ -98,6 +112,15 @@ def mark() -> Finding:
     return Finding("ToS mark", "yes", "; ".join(kept))
 
 
+def _take_only(program: list[tuple[int, int, int, int]], capture: socket.socket) -> None:
+    """Attach a filter, and forget what came before."""
+    steps = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
+    described = struct.pack("@HP", len(program), ctypes.addressof(steps))
+    capture.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+    while select.select([capture], [], [], 0)[0]:
+        capture.recv(1)
+
+
 def seen_leaving(peer: str) -> Finding:
     """Check that a datagram to ``peer`` (discard port) still has its mark where it leaves this host."""
     name = "mark seen leaving"
@@ -107,9 +130,10 @@ def seen_leaving(peer: str) -> Finding:
         return Finding(name, "no", "a capture needs root (CAP_NET_RAW) on Linux")
     token = secrets.token_bytes(64)
     with capture, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        _take_only(_TO_DISCARD, capture)
         tag(sender)
         try:
-            sender.sendto(token, (peer, 9))
+            sender.sendto(token, (peer, _DISCARD))
         except OSError as error:
             return Finding(name, "failed", f"nothing can be sent to {peer}: {error.strerror}")
         deadline = time.monotonic() + _PATIENCE

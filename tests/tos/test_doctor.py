@@ -4,6 +4,9 @@
 import json
 import os
 import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -44,6 +47,30 @@ def test_a_mark_that_is_lost_on_the_way_out(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("root")
 def test_a_packet_that_does_not_leave() -> None:
     assert doctor.seen_leaving("255.255.255.255").state == "failed"  # not allowed without SO_BROADCAST
+
+
+_FLOOD = """
+import socket
+sinks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+for sink in sinks:
+    sink.bind(("127.0.0.1", 0))
+print(flush=True)
+while True:
+    sinks[0].sendto(bytes(60000), sinks[1].getsockname())
+"""
+
+
+@pytest.mark.usefixtures("root")
+def test_beside_other_traffic() -> None:
+    """A host whose packets are more than a capture of all of them could hold."""
+    command = [sys.executable, "-c", _FLOOD]
+    with ExitStack() as stack:
+        for _ in range(2):
+            flood = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            stack.callback(flood.kill)
+            assert flood.stdout is not None
+            flood.stdout.readline()
+        assert [doctor.seen_leaving("127.0.0.1").state for _ in range(40)] == ["yes"] * 40
 
 
 def test_a_kernel_that_refuses_the_mark(
