@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiStreamFrame
+from cocotbext.axi import AxiResp, AxiStreamFrame
 
 from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
@@ -23,7 +23,7 @@ from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
-from inceptionn.wire import BURST_BYTES, Parameters, Tag, Verdict, parameters
+from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, Verdict, parameters
 
 BRIEF = bench_parameters().get("brief", False)
 WIDTH = bench_parameters().get("engines", 1) * BURST_BYTES
@@ -73,7 +73,7 @@ class TB(TestBench):
         register = REGISTERS[name]
         word = sum(register[field].put(int(value)) for field, value in fields.items())
         response = await self.axil.write(register.offset, word.to_bytes(4, "little"))
-        assert response.resp == 0, name
+        assert response.resp == AxiResp.OKAY, name
 
     async def configure(self, config: EngineConfig, tx: bool = True, rx: bool = True) -> None:
         """Write every setting, with empty engines, so that the model knows which frames it concerns."""
@@ -154,6 +154,7 @@ class TB(TestBench):
             assert self.sinks[direction].idle()
             for register in REGISTERS.counters(direction).values():
                 data = await self.axil.read(register.offset, 8)
+                assert data.resp == AxiResp.OKAY, register.name
                 value = int.from_bytes(data.data, "little")
                 assert value == self.expected[register.name], f"{register.name}: {value}"
 
@@ -283,6 +284,28 @@ async def end_to_end(tb, k, mode):
 
 def lossy_bytes(data: bytes, numbers: Parameters) -> bytes:
     return lossy(np.frombuffer(data, "<f4"), params=numbers).astype("<f4").tobytes()
+
+
+@TB.test(timeout_time=100, timeout_unit="us")
+async def registers_in_a_row(tb):
+    """Offer each write, and each read, before the last is answered; what has no register is refused."""
+    for _ in range(20):
+        words = {
+            REGISTERS["TOS"].offset: random.getrandbits(32) & REGISTERS["TOS"].mask,
+            REGISTERS["PARAMETERS"].offset: random.getrandbits(32) & REGISTERS["PARAMETERS"].mask,
+            REGISTERS["PAYLOAD"].offset: REGISTERS["PAYLOAD"]["MIN"].put(random.getrandbits(16))
+            | REGISTERS["PAYLOAD"]["MAX"].put(random.randrange(DEFAULT_MAX_PAYLOAD)),
+        }
+        writes = [tb.axil.write(offset, word.to_bytes(4, "little")) for offset, word in words.items()]
+        for write in [cocotb.start_soon(write) for write in writes]:
+            assert (await write).resp == AxiResp.OKAY
+        for read in [cocotb.start_soon(tb.axil.read(offset, 4)) for offset in words]:
+            data = await read
+            assert data.resp == AxiResp.OKAY
+            assert int.from_bytes(data.data, "little") == words[data.address], data.address
+    nowhere = max(REGISTERS.words) + 4
+    assert (await tb.axil.read(nowhere, 4)).resp == AxiResp.SLVERR
+    assert (await tb.axil.write(nowhere, bytes(4))).resp == AxiResp.SLVERR
 
 
 @TB.test(timeout_time=200, timeout_unit="us")

@@ -45,6 +45,8 @@ RECORDS = {True: ROOT / "docs" / "assurance-mutants.json", False: ROOT / "docs" 
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", "build")).resolve() / "mutants"
 FIXED = ("tag_plane", "header_walk", "payload_merge")
 """What ``--touched`` takes if no component has changed."""
+OWN = {"nic"}
+"""Components of which nothing inside their parts is changed, since each part is judged by itself."""
 FITTED = 1
 """Seed of the sample that benches were extended on."""
 
@@ -89,9 +91,12 @@ def lowered(entry: Entry) -> str:
         return yosys(read, f"proc; opt_clean; {passes}; opt_clean", "write_rtlil")
 
 
-def choose(rtlil: str, count: int, seed: int) -> list[Mutant]:
-    """Draw a sample of mutants, spread over modules, cells, wires and lines as Yosys does."""
-    read, draw = f"read_rtlil <<rtlil\n{rtlil}\nrtlil", f"mutate -list {3 * count} -seed {seed}"
+def choose(rtlil: str, count: int, seed: int, module: str = "") -> list[Mutant]:
+    """Draw a sample of mutants, spread over modules, cells, wires and lines as Yosys does.
+
+    ``module``: of this one alone.
+    """
+    read, draw = f"read_rtlil <<rtlil\n{rtlil}\nrtlil", f"mutate -list {3 * count} -seed {seed} {module}"
     listed = yosys(read, draw, options="-QT")
     mutants: list[Mutant] = []
     for line in re.findall(r"^mutate .*$", listed, re.MULTILINE):
@@ -158,7 +163,7 @@ def prepare(name: str, count: int, seed: int) -> tuple[list[Mutant], str, Path]:
     folder = BUILD / f"{name}-{key}-{count}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "mutants.json").exists():
-        mutants = choose(rtlil, count, seed)
+        mutants = choose(rtlil, count, seed, f"{name}.core" if name in OWN else "")
         atomic_file.write(folder / "mutants.v", with_mutants(rtlil, mutants, name))
         keep(folder, mutants)
     return [Mutant(**one) for one in json.loads((folder / "mutants.json").read_text())], rtlil, folder
@@ -291,7 +296,7 @@ def main() -> int:
         help="fail below this score in percent (0); what survives is proved only where that decides",
     )
     arguments = parser.parse_args()
-    judged = [entry.name for entry in CATALOGUE.values() if entry.bench and entry.name != "nic"]
+    judged = [entry.name for entry in CATALOGUE.values() if entry.bench]
     names = touched() if arguments.touched else arguments.components or judged
     if unknown := sorted(set(names) - set(judged)):
         parser.error(f"{unknown[0]} must be a component with a bench: {', '.join(judged)}")

@@ -14,6 +14,7 @@ _JUDGED = "a bit of the flow's key, which nothing reads behind the judging"
 _TWICE = "it adds 2 modulo 4 in each of a sweep's 16 cycles, which is nothing"
 _FARTHEST = "lane 1 begins at byte 4 at most; after a shift by 4, nothing reads the byte above its vector"
 
+_UNCOUNTED = "a count of lanes of the receive engine, which no counter takes"
 _UNREAD = "a bit of the header that the decision carries and nothing reads"
 _MAC = "a bit of a MAC address, which nothing reads"
 _CLEARED = "it reaches only what is cleared, which the stand-alone compressor does not show"
@@ -22,6 +23,13 @@ _NEVER_FULL = "the queue is never full: what feeds it stops at `room`"
 _AS_FULL = "`room` shows places early only where items have just left, so the queue is never fuller"
 
 REASONS: dict[str, dict[str, str]] = {
+    "nic-917c86a376c5": {
+        "const0 management.reports__payload$66[77]": _UNCOUNTED,
+        "cnot0 $auto$ff.cc:337:slice$5650.D[64]": _UNCOUNTED,
+        "cnot1 decompression_engine.config[23]": "a bit of `e0`, which the decompressor does not need",
+        "const0 management.s_axil__rresp[0]": "this bit is 0 in either response",
+        "cnot1 management.s_axil__bresp[1]": "differs only where bit 0 is 1, which is 0 in either response",
+    },
     "tag_decoder-2c69e04bb9a7": {"const1 $63.B[0]": _AS_FULL},
     "compressor-210f0859de07": {
         "cnot0 $159.A[0]": "what is below 16 is not above 24, with the bit or without"

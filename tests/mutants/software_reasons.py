@@ -29,6 +29,7 @@ REASONS: dict[str, dict[str, str]] = {
     "native/choose.c:39": {"+= -> -=": _CHOICE},
     "native/choose.c:72": {"== -> !=": _CHOICE},
     "native/choose.c:73": {"8 -> 9": "an array with one element more"},
+    "native/choose.c:78": {"&& -> ||": _CHOICE},
     "native/choose.c:85": {"&& -> ||": _CHOICE},
     "native/choose.c:87": {"0 -> 1": _CHOICE},
     "native/choose.c:92": {"< -> <=": "an equal time"},

@@ -40,12 +40,13 @@ _MUTANTS = """\
 ## Mutants
 
 Yosys inverts a bit of a cell, fixes it at 0 or 1, or inverts it if another bit of the cell is 0 or 1; the
-sample is spread over modules, cells, wires and lines. The component's own cocotb bench then runs, in its
-usual size. A mutant is *killed* if a test fails, or if the simulation takes ten times the processor time
-that it takes without a mutant. It is *equivalent* if Yosys proves by induction that both agree in the next
-cycle if they agreed in all before (the bench has shown that they agree at first), or for the reason below.
-The others *survive*: each is a missing test until a proof shows otherwise, which may not have been tried, or
-take too long. That of `registers` is in a bit of a counter that no bench lives to see.
+sample is spread over modules, cells, wires and lines, and that of the NIC over what joins its parts. The
+component's own cocotb bench then runs, in its usual size. A mutant is *killed* if a test fails, or if the
+simulation takes ten times the processor time that it takes without a mutant. It is *equivalent* if Yosys
+proves by induction that both agree in the next cycle if they agreed in all before (the bench has shown that
+they agree at first), or for the reason below. The others *survive*: each is a missing test until a proof
+shows otherwise, which may not have been tried, or take too long. That of `registers` is in a bit of a counter
+that no bench lives to see.
 
 Benches were extended until they killed the mutants of this very sample, and reasons were found by reading. So
 the scores say less about mutants that were not drawn.
@@ -85,7 +86,9 @@ changed one at a time, at random; then those of the group's own tests run that r
 slow ones and those that start other processes. A mutant is killed if a test fails or takes 40 s. *Asked* is
 the size of the sample that was drawn: where fewer ran, the rest had no time. On a loaded machine a test may
 fail for want of time, so a killed mutant of `transport` is less sure than one of the codec. A survivor
-without a reason is a missing test, or only a slow test or one of other processes sees it.
+without a reason is a missing test, or only a slow test or one of other processes sees it. The codec was
+judged on a processor with AVX-512. What decides whether a processor can run a kernel survives on one that can
+run all.
 
 | group | asked | ran | killed | equivalent | score | seed | commit |
 |---|---|---|---|---|---|---|---|
