@@ -5,6 +5,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -261,10 +262,12 @@ def _steadiness(rows: Rows) -> list[str]:
         failed = Counter(name for row in here for name in row["failed"])
         cells = [commit, processors, len(here), sum(not row["failed"] for row in here)]
         for key in ("passed", "load", "minutes"):
-            values = [row[key] for row in here]
-            cells.append(" to ".join(f"{one:,.0f}" for one in dict.fromkeys((min(values), max(values)))))
+            values = sorted(row[key] for row in here)
+            cells.append(" to ".join(dict.fromkeys(f"{one:,.0f}" for one in (values[0], values[-1]))))
         cells.append(", ".join(f"`{name}` {count}" for name, count in failed.items()))
         lines.append(f"| {' | '.join(map(str, cells))} |")
+    clean = sum(1 for _ in takewhile(lambda row: not row["failed"], reversed(rows)))
+    lines += ["", f"None of the last {clean} runs had a failure."]
     return [*lines, ""] if rows else []
 
 
