@@ -277,7 +277,7 @@ def record(row: dict[str, Any]) -> None:
 def main() -> int:
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
-    parser.add_argument("components", nargs="*", help="names of the catalogue (all with a bench but the NIC)")
+    parser.add_argument("components", nargs="*", help="names of the catalogue (all with a bench)")
     parser.add_argument("--count", type=int, default=40, help="mutants of each component (40)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
     parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")

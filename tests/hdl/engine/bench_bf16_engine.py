@@ -125,6 +125,14 @@ async def output_stalled_for_long(tb):
     await run_stalled(tb, [Stimulus(frame, config=bf16.CONFIG) for frame in frames], 3500)
 
 
+@ENGINE.test(skip=not TRANSMIT)
+async def checksums_wait(tb):
+    """Short frames whose verdict depends on each bit of a sum that waits, behind a stalled output."""
+    edges = sent_checksum_edges(bf16.CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
+    short = [stimulus for stimulus in edges if len(stimulus.frame) < 200]
+    await run_stalled(tb, 3 * short, 1500)
+
+
 @ENGINE.test()
 @cocotb.parametrize(size=[1448, 8960])
 async def throughput(tb, size):
