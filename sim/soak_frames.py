@@ -168,9 +168,14 @@ def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed:
 
 
 def commit() -> str:
-    """Return the last commit that changed the RTL."""
-    log = ["git", "-C", str(Path(__file__).parent), "log", "-1", "--format=%h", "--abbrev=8", "--", "../hdl"]
-    return subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+    """Return the last commit that changed the RTL, with "+" if it has changed since."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    log = [*git, "log", "-1", "--format=%h", "--abbrev=8", "--", "../hdl"]
+    name = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+    changed = subprocess.run(
+        [*git, "diff", "--quiet", "HEAD", "--", "../hdl"], capture_output=True, check=False
+    )
+    return name + ("+" if changed.returncode == 1 else "")
 
 
 def rows_of(path: Path) -> dict[str, dict[str, Any]]:
@@ -194,6 +199,11 @@ def run(codec: str, direction: Direction, frames: int, seed: int, path: Path) ->
     verilog = keep_source(emit_nic(codec), "inceptionn_nic")
     row = rows_of(path).get(f"{codec} {direction}", {})
     if row.get("verilog") != verilog.parent.name or row.get("seed") != seed:
+        if row.get("frames", 0) > frames:
+            raise SystemExit(
+                f"{path} has {row['frames']} frames of {codec} {direction}, of seed {row['seed']} and commit "
+                f"{row['commit']}; move it away, or ask for --frames {row['frames']}"
+            )
         row = {"codec": codec, "direction": direction, "seed": seed, "frames": 0, "cpu_s": 0.0}
         row |= {"commit": commit(), "verdicts": {}, "verilog": verilog.parent.name}
     with VerilatedNic(verilog, gated=True) as nic, new_progress(Console(stderr=True)) as progress:

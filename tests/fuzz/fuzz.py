@@ -53,7 +53,11 @@ from inceptionn.transport import Transport, TransportError, loopback
 from inceptionn.transport.tcp.line import checked, decoded
 from inceptionn.transport.tcp.rendezvous import HELLO
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "prove"))
+import page  # noqa: E402
+import records  # noqa: E402
+
 NATIVE = ROOT / "sw" / "native"
 EXTENSIONS = ("adt", "adt_kernels", "codec", "crc32")
 SOURCES = sorted(path for path in NATIVE.rglob("*.c") if path.stem not in EXTENSIONS)
@@ -344,16 +348,31 @@ def sanitize(target: str, seed: int, seconds: float) -> str:
 def main() -> int:
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
-    parser.add_argument("targets", nargs="*", choices=[[], *PROGRAMS, *PYTHON], help="all by default")
+    every = [*PROGRAMS, *PYTHON]
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{', '.join(every)} (all)")
     parser.add_argument("--seconds", type=float, default=20, help="of each target (20)")
     parser.add_argument("--seed", type=int, default=1, help="of the first input (1)")
+    parser.add_argument("--record", action="store_true", help="put what was done into docs/assurance*")
     arguments = parser.parse_args()
-    for target in arguments.targets or [*PROGRAMS, *PYTHON]:
+    if unknown := sorted(set(arguments.targets) - set(every)):
+        parser.error(f"{unknown[0]} must be one of {', '.join(every)}")
+    if not 0 < arguments.seconds < math.inf:
+        parser.error(f"--seconds must be a time above 0, not {arguments.seconds}")
+    for target in arguments.targets or every:
         run = sanitize if target in PROGRAMS else fuzz
-        print(f"{target}: {run(target, arguments.seed, arguments.seconds)}", flush=True)
+        done = run(target, arguments.seed, arguments.seconds)
+        print(f"{target}: {done}", flush=True)
+        if arguments.record:
+            how = {"done": done, "seconds": arguments.seconds, "seed": arguments.seed}
+            records.put("fuzz", [{"name": target, **how, "commit": records.commit("sw")}], every)
     print("no finding")
+    if arguments.record:
+        page.main()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

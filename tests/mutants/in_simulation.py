@@ -7,6 +7,8 @@ loaded. Each mutant gets a copy of this process.
 
 import os
 import resource
+import signal
+import sys
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -67,14 +69,30 @@ def become(number: int, folder: Path, limit_s: int) -> None:
     # The simulator's own end would wait for threads that no copy has.
     cocotb._shutdown.register(lambda: os._exit(0))
     if limit_s:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+        # The softer limit ends it with a signal of its own.
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cocotb.top.mutant.set(cocotb.handle.Immediate(LogicArray.from_unsigned(number, 16)))
 
 
 def end_of(running: dict[int, int], folder: Path) -> float:
-    """Wait for one copy, and complete its outcome: ``N.xml``, empty if it was stopped; its processor time."""
-    child, _, usage = os.wait4(-1, 0)
-    part = folder / f"{running.pop(child)}.part"
-    part.touch()
-    part.rename(part.with_suffix(".xml"))
+    """Wait for one copy, and complete its outcome: ``N.xml``; its processor time.
+
+    That is pytest's report, or what ended the simulation before it wrote one: ``time``, or its status. A
+    copy that was killed from outside has no outcome.
+    """
+    child, status, usage = os.wait4(-1, 0)
+    number, code = running.pop(child), os.waitstatus_to_exitcode(status)
+    part = folder / f"{number}.part"
+    if code == -signal.SIGKILL:
+        print(
+            f"mutant {number}: its simulation was killed from outside, for want of memory?", file=sys.stderr
+        )
+        part.unlink(missing_ok=True)
+    else:
+        if code == -signal.SIGXCPU:
+            part.write_text("time")
+        elif not part.exists() or "<testcase" not in part.read_text():
+            part.write_text(f"status {code}")
+        part.rename(part.with_suffix(".xml"))
     return usage.ru_utime + usage.ru_stime

@@ -7,11 +7,12 @@ of a component, and the project's own cocotb bench runs on it unchanged, to its 
 
 - *Killed*: a test of the bench fails, or the simulation takes more than ten times the processor time that it
   takes without a mutant.
-- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or `reasons.py` says why.
+- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or `reasons.py` says why no
+  legal input shows it.
 - *Survivor*: neither. The list names the line of the RTL.
 
 The score is killed / (all - equivalent). Results stay in ``build/mutants``, so a command that is run again
-goes on where it was ended. A survivor is run again if a bench has changed since; a mutant once killed is not.
+goes on where it was ended. If a bench has changed since, its mutants run again, those that were killed too.
 Clocks are not mutated. A part that lies in several components is mutated, and judged, in each.
 """
 
@@ -23,28 +24,38 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from equivalent import equivalent, yosys
 from in_simulation import plan
-from reasons import REASONS
+from reasons import REASONS, SURVIVES
 
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 from inceptionn.hdl.verilog import to_rtlil
+from inceptionn.hdl.yosys import YosysMissing
 from inceptionn.sim.runner import BenchFailure, run_bench
 from inceptionn.system import atomic_file
 from inceptionn.system.programs import usable_processors
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "prove"))
+import page  # noqa: E402
+import records  # noqa: E402
+
 BENCHES = ROOT / "tests" / "hdl"
-RECORDS = {True: ROOT / "docs" / "assurance-mutants.json", False: ROOT / "docs" / "assurance-held-out.json"}
+RECORDS = {True: "mutants", False: "held-out"}
 """Where results of the fitted sample are kept, and of others."""
-BUILD = Path(os.environ.get("INCEPTIONN_BUILD", "build")).resolve() / "mutants"
+BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants"
 FIXED = ("tag_plane", "header_walk", "payload_merge")
 """What ``--touched`` takes if no component has changed."""
+FEWEST = 5
+"""Mutants that must have run, for ``--at-least``."""
 OWN = {"nic"}
 """Components of which nothing inside their parts is changed, since each part is judged by itself."""
 FITTED = 1
@@ -65,7 +76,7 @@ class Mutant:
     verdict: str = ""
     """``killed``, ``equivalent``, ``survived``; ``open``: it survived, no proof was tried; empty: not run."""
     by: str = ""
-    """The test that failed, or ``time``; the reason why it is equivalent, if no proof was found."""
+    """The test that failed, or ``time``; why it is equivalent, if no proof was found, or why it survives."""
     bench: str = ""
     """Hash of the bench that ran."""
 
@@ -73,7 +84,8 @@ class Mutant:
 def bench_of(entry: Entry) -> tuple[Path, str]:
     """Return the component's bench, and the hash of it and of what benches share."""
     (bench,) = BENCHES.rglob(f"bench_{entry.bench}.py")
-    shared = sorted((BENCHES / "support").glob("*.py"))
+    beside = [*(BENCHES / "support").glob("*.py"), *bench.parent.glob("*.py")]
+    shared = sorted(path for path in beside if not path.name.startswith(("bench_", "test_")))
     text = "".join(path.read_text() for path in [bench, *shared])
     return bench, hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -146,7 +158,7 @@ def outcome(path: Path) -> str:
     """Return what killed a mutant: the test that failed, ``time``, or an empty text if all passed."""
     text = path.read_text()
     failed = re.search(r'<testcase [^>]*name="([^"]*)"[^>]*>\s*<(?:failure|error)', text)
-    return failed[1] if failed else "" if "<testcase" in text else "time"
+    return failed[1] if failed else "" if "<testcase" in text else text
 
 
 # The command
@@ -164,6 +176,8 @@ def prepare(name: str, count: int, seed: int) -> tuple[list[Mutant], str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "mutants.json").exists():
         mutants = choose(rtlil, count, seed, f"{name}.core" if name in OWN else "")
+        if not mutants:
+            raise SystemExit(f"{name}: Yosys finds nothing to change")
         atomic_file.write(folder / "mutants.v", with_mutants(rtlil, mutants, name))
         keep(folder, mutants)
     return [Mutant(**one) for one in json.loads((folder / "mutants.json").read_text())], rtlil, folder
@@ -181,25 +195,31 @@ def run(name: str, count: int, arguments: argparse.Namespace, proofs: bool, simu
     """
     mutants, rtlil, folder = prepare(name, count, arguments.seed)
     bench = bench_of(CATALOGUE[name])[1]
-    reasons = REASONS.get(folder.name.rsplit("-", 2)[0], {})
-    for one in mutants:
-        if one.verdict in ("survived", "open") and one.bench != bench:
+    circuit = folder.name.rsplit("-", 2)[0]
+    reasons, why_not = REASONS.get(circuit, {}), SURVIVES.get(circuit, {})
+    for number, one in enumerate(mutants):
+        if one.bench != bench:
             (folder / f"{one.number}.xml").unlink(missing_ok=True)
+            mutants[number] = replace(one, verdict="", by="", bench="")
     todo = [one.number for one in mutants if not (folder / f"{one.number}.xml").exists()]
     if todo and not simulated:
         simulate(name, folder / "mutants.v", todo, folder, arguments.jobs, arguments.seconds)
+    if not (folder / "0.xml").exists():
+        raise SystemExit(f"{name}: the simulation without a mutant was killed from outside")
     if outcome(folder / "0.xml"):
         raise SystemExit(f"{name}: the bench fails without a mutant: {outcome(folder / '0.xml')}")
     ran = [one for one in mutants if (folder / f"{one.number}.xml").exists()]
 
     def judged(one: Mutant) -> Mutant:
         killed_by = outcome(folder / f"{one.number}.xml")
-        verdict, why = "killed" if killed_by else one.verdict or "open", ""
-        if verdict == "open" and proofs and one.change not in reasons:
+        if killed_by:
+            return replace(one, verdict="killed", by=killed_by, bench=bench)
+        if one.change in reasons:
+            return replace(one, verdict="equivalent", by=reasons[one.change], bench=bench)
+        verdict = "open" if one.by or not one.verdict else one.verdict  # a reason may have been taken back
+        if verdict == "open" and proofs and one.change not in why_not:
             verdict = "equivalent" if equivalent(rtlil, one.command, name) else "survived"
-        if verdict in ("survived", "open") and one.change in reasons:
-            verdict, why = "equivalent", reasons[one.change]
-        return replace(one, verdict=verdict, by=killed_by or why or one.by, bench=bench)
+        return replace(one, verdict=verdict, by=why_not.get(one.change, ""), bench=bench)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for one in pool.map(judged, ran):
@@ -208,8 +228,22 @@ def run(name: str, count: int, arguments: argparse.Namespace, proofs: bool, simu
     return [mutants[one.number - 1] for one in ran]
 
 
+def parts(module: ModuleType, found: dict[str, int], steps: int = 0) -> dict[str, int]:
+    """Files that an RTL module is made of: ``hdl/...``, and by how many imports it comes to each."""
+    path = f"hdl/{module.__name__.removeprefix('inceptionn.hdl.').replace('.', '/')}.py"
+    if found.get(path, steps + 1) > steps:
+        found[path] = steps
+        for name in {getattr(value, "__module__", None) for value in vars(module).values()}:
+            if str(name).startswith("inceptionn.hdl.") and name != module.__name__:
+                parts(sys.modules[name], found, steps + 1)
+    return found
+
+
 def touched() -> list[str]:
-    """Components whose own file has changed since the branch left main; `FIXED` if none has."""
+    """Three components that have changed since the branch left main, first those that a change is nearest to.
+
+    `FIXED` if none has.
+    """
     git = ["git", "-C", str(ROOT)]
     for base in ("origin/main", "main~1", "HEAD~1"):
         merge_base = [*git, "merge-base", "HEAD", base]
@@ -217,21 +251,31 @@ def touched() -> list[str]:
         if found.returncode == 0:
             names = [*git, "diff", "--name-only", found.stdout.strip(), "--", "hdl"]
             changed = set(subprocess.run(names, capture_output=True, text=True, check=True).stdout.split())
-            chosen = [
-                entry.name
-                for entry in CATALOGUE.values()
-                if entry.bench and f"hdl/{entry.path.partition(':')[0].replace('.', '/')}.py" in changed
-            ]
-            if chosen:
+            steps = dict(distances(changed)) if changed else {}
+            if steps:
+                chosen = sorted(steps, key=steps.__getitem__)
+                if chosen[3:]:
+                    print(f"changed too, and not judged here: {', '.join(chosen[3:])}")
                 return chosen[:3]
     return list(FIXED)
+
+
+def distances(changed: set[str]) -> Iterator[tuple[str, int]]:
+    """Components with a bench that consist of any of these files, and by how many imports."""
+    for entry in CATALOGUE.values():
+        if entry.bench:
+            made_of = parts(import_module(f"inceptionn.hdl.{entry.path.partition(':')[0]}"), {})
+            if near := changed & made_of.keys():
+                yield entry.name, min(made_of[path] for path in near)
 
 
 def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
     """Return what the record keeps of a component; ``drawn`` tells its sample from others."""
     killed, proved = (sum(one.verdict == verdict for one in mutants) for verdict in ("killed", "equivalent"))
     left = [
-        {"change": one.change, "source": one.source} for one in mutants if one.verdict in ("survived", "open")
+        {"change": one.change, "source": one.source} | ({"reason": one.by} if one.by else {})
+        for one in mutants
+        if one.verdict in ("survived", "open")
     ]
     reasons = [
         {"change": one.change, "source": one.source, "reason": one.by}
@@ -242,7 +286,7 @@ def summary(name: str, seed: int, mutants: list[Mutant]) -> dict[str, Any]:
     drawn = hashlib.sha256("".join(one.change for one in mutants).encode()).hexdigest()[:12]
     return {
         "name": name, **numbers, "survivors": left, "reasons": reasons, "seed": seed, "drawn": drawn,
-        "commit": commit(),
+        "circuit": records.circuit(name), "commit": records.commit(),
     }  # fmt: skip
 
 
@@ -253,25 +297,26 @@ def line_of(row: dict[str, Any]) -> str:
     return f"{row['name']:32}{row['mutants']:8}{row['killed']:8}{row['equivalent']:12}{score:>10}"
 
 
-def commit() -> str:
-    """Return the last commit that changed the RTL."""
-    log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", "hdl"]
-    return subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
-
-
 def record(row: dict[str, Any]) -> None:
     """Put a component into its file of docs/ in place of older results.
 
     A sample that benches were not extended on keeps how many were killed at first.
     """
-    path = RECORDS[row["seed"] == FITTED]
-    known = {one["name"]: one for one in (json.loads(path.read_text()) if path.exists() else [])}
-    before = known.get(row["name"], {})
+    name = RECORDS[row["seed"] == FITTED]
+    before = next((one for one in records.load(name) if one["name"] == row["name"]), {})
     if row["seed"] != FITTED:
         row["first"] = before["first"] if before.get("drawn") == row["drawn"] else row["killed"]
-    known[row["name"]] = row
-    kept = [known[name] for name in CATALOGUE if name in known]
-    atomic_file.write(path, json.dumps(kept, indent=1) + "\n")
+    records.put(name, [row], CATALOGUE)
+
+
+def loses(names: list[str], count: int, seed: int) -> str:
+    """Say which record a run with ``--record`` would replace by one of fewer mutants, or of another seed."""
+    name = RECORDS[seed == FITTED]
+    for row in records.load(name):
+        if row["name"] in names and (row["seed"] != seed or row["mutants"] > count):
+            kept = f"{row['mutants']} mutants of seed {row['seed']}"
+            return f"{row['name']} has a record of {kept}; --force replaces it"
+    return ""
 
 
 def main() -> int:
@@ -288,7 +333,8 @@ def main() -> int:
     parser.add_argument(
         "--no-proofs", action="store_true", help="leave what survives for a later run to prove"
     )
-    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance-*.json")
+    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
+    parser.add_argument("--force", action="store_true", help="record fewer mutants than before, or others")
     parser.add_argument(
         "--at-least",
         type=float,
@@ -303,19 +349,27 @@ def main() -> int:
     count = 60 // len(names) if arguments.touched else arguments.count
     if not 1 <= count < 2**16:
         parser.error(f"--count must be from 1 to 65535, not {count}")
+    if arguments.jobs < 1:
+        parser.error(f"--jobs must be at least 1, not {arguments.jobs}")
+    if arguments.touched and arguments.components:
+        parser.error(f"--touched chooses the components; leave out {arguments.components[0]}")
     if arguments.seconds < 0 or (arguments.seconds and arguments.record):
         parser.error(f"--seconds must be 0 or more, and 0 for a record, not {arguments.seconds}")
+    if arguments.record and not arguments.force and (lost := loses(names, count, arguments.seed)):
+        parser.error(lost)
     later = not arguments.no_proofs and not arguments.record and arguments.at_least > 0
     high = score(names, count, arguments, not (arguments.no_proofs or later)) >= arguments.at_least
     if later and not high:
         high = score(names, count, arguments, True, simulated=True) >= arguments.at_least
+    if arguments.record:
+        page.main()
     return int(not high)
 
 
 def score(
     names: list[str], count: int, arguments: argparse.Namespace, proofs: bool, simulated: bool = False
 ) -> float:
-    """Judge and print these components; return their score in percent, 0 if no mutant has ended."""
+    """Judge and print these components; return their score in percent, 0 if too few mutants ran."""
     print(f"{'component':32}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>10}")
     rows = []
     for name in names:
@@ -329,9 +383,17 @@ def score(
             record(rows[-1])
     numbers = {key: sum(row[key] for row in rows) for key in ("mutants", "killed", "equivalent")}
     print(line_of({"name": "all", **numbers}))
+    if numbers["mutants"] < min(FEWEST, count):
+        print(f"{numbers['mutants']} mutants ran, too few for a score")
+        return 0.0
     left = numbers["mutants"] - numbers["equivalent"]
-    return 100 * numbers["killed"] / left if left else 100.0 * bool(rows and numbers["mutants"])
+    return 100 * numbers["killed"] / left if left else 100.0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except YosysMissing as missing:
+        sys.exit(str(missing))
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on from here")

@@ -8,20 +8,17 @@ small bench does not fill. The figures say where a bench does not look, not what
 """
 
 import argparse
-import json
 import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from mutants import BENCHES, ROOT, commit
+from mutants import BENCHES, page, records
 
 from inceptionn.hdl.catalogue import CATALOGUE
+from inceptionn.hdl.yosys import YosysMissing
 from inceptionn.sim.runner import run_bench
-from inceptionn.system import atomic_file
-
-RECORD = ROOT / "docs" / "assurance-coverage.json"
 
 
 def counts(text: str) -> dict[str, tuple[int, int]]:
@@ -42,7 +39,7 @@ def measure(name: str) -> dict[str, Any]:
         path = Path(folder) / "coverage.dat"
         run_bench(entry.make(), name, bench, parameters=entry.parameters(), coverage=path)
         found = counts(path.read_text(errors="replace"))
-    return {"name": name, **found, "commit": commit()}
+    return {"name": name, **found, "circuit": records.circuit(name), "commit": records.commit()}
 
 
 def share(points: tuple[int, int]) -> str:
@@ -56,7 +53,7 @@ def main() -> int:
     )
     judged = [entry.name for entry in CATALOGUE.values() if entry.bench and entry.name != "nic"]
     parser.add_argument("components", nargs="*", help="names of the catalogue (all with a bench but the NIC)")
-    parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
+    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.components) - set(judged)):
         parser.error(f"{unknown[0]} must be a component with a bench: {', '.join(judged)}")
@@ -65,12 +62,16 @@ def main() -> int:
         lines, toggles = (share(row[kind]) for kind in ("line", "toggle"))
         print(f"{name:32}lines {lines:>8}  toggles {toggles:>8}", flush=True)
         if arguments.record:
-            older = json.loads(RECORD.read_text()) if RECORD.exists() else []
-            known = {one["name"]: one for one in [*older, row]}
-            rows = [json.dumps(known[one]) for one in CATALOGUE if one in known]
-            atomic_file.write(RECORD, "[\n " + ",\n ".join(rows) + "\n]\n")
+            records.put("coverage", [row], CATALOGUE)
+    if arguments.record:
+        page.main()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except YosysMissing as missing:
+        sys.exit(str(missing))
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

@@ -106,6 +106,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 NOT_THERE = 120
 """The exit status where no function has the code that is to be changed."""
+TIME = -1000
+"""In place of an exit status: the tests took too long."""
 
 
 Pairs = list[tuple[CodeType, CodeType]]
@@ -125,7 +127,7 @@ def change(functions: Pairs, within: Pairs) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Answer each order with the exit status of its tests, -1 if they take too long."""
+    """Answer each order with the exit status of its tests, `TIME` if they take too long."""
     if "ORDERS" not in os.environ:
         return
     with socket.socket(fileno=int(os.environ["ORDERS"])) as sock, sock.makefile("rw") as stream:
@@ -151,5 +153,5 @@ def end_of(child: int, limit_s: float) -> int:
         os.killpg(child, signal.SIGKILL)  # it, or what its tests started
     if status is None:
         os.waitpid(child, 0)
-        return -1
+        return TIME
     return status

@@ -8,8 +8,8 @@ tests are left out. Nothing in the working tree changes: a changed function gets
 process that has collected all tests; where more than functions change, a Python module is replaced while it
 is imported (`sitecustomize` on ``$PYTHONPATH``); a C file is compiled into another module. A mutant that
 survives is a missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results
-stay in ``build/mutants``, so a run that was ended goes on; ``--again`` judges survivors again. Files of MPI
-are left out, since their tests start ``mpirun``.
+stay in ``build/mutants`` while the group's tests do not change, so a run that was ended goes on; ``--again``
+judges survivors again. Files of MPI are left out, since their tests start ``mpirun``.
 """
 
 import argparse
@@ -29,18 +29,24 @@ import sys
 import sysconfig
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
 from typing import TextIO
 
-from reaching import NOT_THERE
+from reaching import NOT_THERE, TIME
 from software_reasons import REASONS
 
-ROOT = Path(__file__).parents[2]
+from inceptionn.system import atomic_file
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "prove"))
+import page  # noqa: E402
+import records  # noqa: E402
+
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants" / "software"
-RECORD = ROOT / "docs" / "assurance-software.json"
 GROUPS = {
     "codec": (
         "sw/native",
@@ -68,8 +74,10 @@ C_SWAPS = {
 HANG_S = 40
 """What one test may take, in seconds; all tests of a mutant may take ten times that."""
 HANGS = ("-o", f"faulthandler_timeout={HANG_S}", "-o", "faulthandler_exit_on_timeout=true")
-VERDICTS = {0: "survived", -1: "time"}
-"""By the exit status of the tests; all others kill the mutant."""
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+VERDICTS = {0: "survived", 1: "killed", 2: "killed", TIME: "time"}
+VERDICTS |= dict.fromkeys((-number for number in _CRASHES), "killed")
+"""By the exit status of the tests: 1 where one fails, 2 where none can be imported. Others judge nothing."""
 CUSTOMIZE = """
 import os, sys
 from importlib.machinery import SourceFileLoader
@@ -221,13 +229,23 @@ def compiled(file: Path, text: str, folder: Path) -> Path | None:
     return library if linked.returncode == 0 else None
 
 
+def state_of(group: str) -> str:
+    """Hash of the tests that cover a group, and of what all tests share."""
+    folders = [
+        ROOT / "tests" / "support",
+        *(ROOT / one for one in GROUPS[group][1] if one.startswith("tests/")),
+    ]
+    files = sorted({file for one in folders for file in ([one] if one.is_file() else one.rglob("*.py"))})
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
 def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list[int]]]:
     """All tests of the group, the quickest first, and the numbers of those that reach ``file:line``.
 
     What an earlier run found is kept; ``again`` adds new tests.
     """
     source, tests = GROUPS[group]
-    kept = BUILD / f"{group}-tests.json"
+    kept = BUILD / f"{group}-{state_of(group)}-tests.json"
     if again or not kept.exists():
         plugin = {"REACHED": str(kept), "REACHED_FOLDER": f"{ROOT / source}{os.sep}"}
         pytest(3600, plugin, "--maxfail=9", *tests)
@@ -267,12 +285,12 @@ def started(
 
 
 def pytest(limit_s: float, plugin: dict[str, str], *arguments: str) -> int:
-    """Run tests with the plugin to the first failure; the exit status, or -1 after that time."""
+    """Run tests with the plugin to the first failure; the exit status, or `TIME` after that time."""
     with started(plugin, *arguments) as process:
         try:
             return process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            return -1
+            return TIME
 
 
 @contextmanager
@@ -292,11 +310,11 @@ def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str |
     stream.write(f"{json.dumps(order)}\n")
     stream.flush()
     status = int(stream.readline())
-    return None if status == NOT_THERE else VERDICTS.get(status, "killed")
+    return None if status == NOT_THERE else VERDICTS.get(status, f"status {status}")
 
 
 def verdict_of(group: str, file: Path, text: str, folder: Path, tests: list[str]) -> str:
-    """``killed``, ``time``, ``survived``, or ``no program``."""
+    """``killed``, ``time``, ``survived``, ``no program``, or a status of pytest that judges nothing."""
     package, name = "", ".".join(("inceptionn", *file.relative_to(ROOT / "sw").with_suffix("").parts))
     target: Path | None = folder / "mutant.py"
     if file.suffix == ".c":
@@ -314,30 +332,47 @@ def verdict_of(group: str, file: Path, text: str, folder: Path, tests: list[str]
         "MUTANT_MODULE": name, "MUTANT_FILE": str(target), "MUTANT_PACKAGE": package,
     }  # fmt: skip
     status = pytest(10 * HANG_S, plugin, *HANGS, *dict.fromkeys(one.partition("::")[0] for one in tests))
-    return VERDICTS.get(status, "killed")
+    return VERDICTS.get(status, f"status {status}")
 
 
-def reason_of(place: str, change: str) -> str | None:
+def reason_of(file: Path, line: int, change: str) -> str | None:
     """Why a survivor is equivalent, if it is."""
-    return REASONS.get(place.removeprefix("sw/"), {}).get(change)
+    text = file.read_text().splitlines()[line - 1].strip()
+    return REASONS.get(str(file.relative_to(ROOT / "sw")), {}).get((text, change))
+
+
+def every_mutant(group: str) -> list[tuple[Path, int, int, str, str]]:
+    """Mutants of a group's files: file, number in it, line, change, new text.
+
+    Changes that read alike in lines that read alike are numbered: ``0 -> 1 (2)``.
+    """
+    folder = ROOT / GROUPS[group][0]
+    pattern = "*.c" if group == "codec" else "*.py"
+    make = c_mutants if group == "codec" else python_mutants
+    found = []
+    for file in sorted(folder.rglob(pattern)):
+        if file.name.startswith(("adt", "mpi")):
+            continue
+        text, alike = file.read_text(), Counter()
+        for number, (line, change, new) in enumerate(make(text)):
+            same = text.splitlines()[line - 1].strip(), change
+            alike[same] += 1
+            found.append((file, number, line, change + (f" ({alike[same]})" if alike[same] > 1 else ""), new))
+    return found
 
 
 def sample(group: str, count: int, seed: int) -> list[tuple[Path, int, int, str, str]]:
-    """Mutants of a group's files: file, number in it, line, change, new text; none that changes a type."""
-    folder = ROOT / GROUPS[group][0]
-    pattern = "*.c" if group == "codec" else "*.py"
-    files = [file for file in sorted(folder.rglob(pattern)) if not file.name.startswith(("adt", "mpi"))]
-    make = c_mutants if group == "codec" else python_mutants
-    every = [(file, number, *one) for file in files for number, one in enumerate(make(file.read_text()))]
+    """Draw some of them, without those that change a type."""
+    every = every_mutant(group)
     drawn = random.Random(seed).sample(every, min(count, len(every)))
-    types = {file: lines_of_types(file.read_text()) for file in files if file.suffix == ".py"}
-    return [one for one in drawn if one[3] != "BitOr -> BitAnd" or one[2] not in types.get(one[0], ())]
+    types = {one[0]: lines_of_types(one[0].read_text()) for one in drawn if one[0].suffix == ".py"}
+    return [one for one in drawn if "BitOr -> BitAnd" not in one[3] or one[2] not in types.get(one[0], ())]
 
 
 def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict[str, object]:
     """Judge a sample, as far as the time allows; what the record keeps."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    kept = BUILD / f"{group}.json"
+    kept = BUILD / f"{group}-{state_of(group)}.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     begun = time.monotonic()
     folder = BUILD / f"{group}-work"
@@ -351,7 +386,7 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
             place = f"{file.relative_to(ROOT)}:{line}"
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             open_ = key not in known or (
-                again and known[key] == "survived" and reason_of(place, change) is None
+                again and known[key] == "survived" and reason_of(file, line, change) is None
             )
             if open_ and time.monotonic() - begun < budget_s:
                 verdict, tests = None, chosen_tests(group, file, line)
@@ -360,28 +395,20 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
                 verdict = verdict or verdict_of(group, file, text, folder, tests)
                 if verdict == "survived" and file.name in BESIDES:
                     verdict = verdict_of(group, file, text, folder, BESIDES[file.name])
-                known[key] = verdict
-                kept.write_text(json.dumps(known))
-                print(f"{group}: {place} {change}: {known[key]}", flush=True)
+                print(f"{group}: {place} {change}: {verdict}", flush=True)
+                if not verdict.startswith("status"):
+                    known[key] = verdict
+                    atomic_file.write(kept, json.dumps(known))
             if known.get(key, "no program") != "no program":
-                chosen.append({"source": place, "change": change, "verdict": known[key]})
-    survivors = []
-    for one in chosen:
-        if one.pop("verdict") == "survived":
-            reason = reason_of(one["source"], one["change"])
-            survivors.append(one | ({"reason": reason} if reason else {}))
-    equivalent = sum("reason" in one for one in survivors)
-    log = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", GROUPS[group][0]]
-    commit = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
-    killed = len(chosen) - len(survivors)
-    numbers = {
-        "asked": len(drawn),
-        "mutants": len(chosen),
-        "killed": killed,
-        "equivalent": equivalent,
-        "seed": seed,
-    }
-    return {"name": group, **numbers, "survivors": survivors, "commit": commit}
+                reason = reason_of(file, line, change)
+                one = {"source": place, "change": change} | ({"reason": reason} if reason else {})
+                chosen.append((known[key], one))
+    survivors = [one for verdict, one in chosen if verdict == "survived"]
+    return {
+        "name": group, "asked": count, "mutants": len(chosen), "killed": len(chosen) - len(survivors),
+        "equivalent": sum("reason" in one for one in survivors), "seed": seed, "survivors": survivors,
+        "commit": records.commit(GROUPS[group][0]),
+    }  # fmt: skip
 
 
 def main() -> int:
@@ -395,19 +422,31 @@ def main() -> int:
         "--seconds", type=float, default=1e9, help="begin no mutant of a group after this time"
     )
     parser.add_argument("--again", action="store_true", help="judge survivors without a reason again")
-    parser.add_argument("--record", action="store_true", help=f"put the results into docs/{RECORD.name}")
+    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
+    parser.add_argument("--force", action="store_true", help="record fewer mutants than before, or others")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.groups) - set(GROUPS)):
         parser.error(f"{shlex.quote(unknown[0])} must be one of {', '.join(GROUPS)}")
-    for group in arguments.groups or GROUPS:
+    if arguments.count < 1 or not arguments.seconds > 0:
+        parser.error(f"--count and --seconds must be above 0, not {arguments.count} and {arguments.seconds}")
+    groups = arguments.groups or [*GROUPS]
+    known = {row["name"]: row for row in records.load("software")}
+    for group in groups:
         row = run(group, arguments.count, arguments.seed, arguments.seconds, arguments.again)
         print(f"{group}: {row['killed']} of {row['mutants']} mutants killed, {arguments.count} asked for")
         if arguments.record:
-            older = json.loads(RECORD.read_text()) if RECORD.exists() else []
-            rows = {one["name"]: one for one in [*older, row]}
-            RECORD.write_text(json.dumps([rows[name] for name in GROUPS if name in rows], indent=1) + "\n")
+            before = known.get(group, row)
+            fewer = row["mutants"] < before["mutants"] or row["seed"] != before["seed"]
+            if fewer and not arguments.force:
+                kept = f"{before['mutants']} mutants of seed {before['seed']}"
+                raise SystemExit(f"{group} has a record of {kept}; --force replaces it")
+            records.put("software", [row], GROUPS)
+            page.main()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on from here")

@@ -1,92 +1,171 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Why mutants of the host library change nothing that can be seen: by place below ``sw``, and change."""
+"""Why mutants of the host library change nothing that can be seen: by file below ``sw``, line and change."""
 
 _TIME = "differs only if the clock shows the very time of the limit"
-_MARKED = "the marked listener sets the segment size of both ends, and line 78 marks this one"
+_MARKED = "the marked listener sets the segment size of both ends, and `mesh` marks this one"
 _DROPPED = "the line has been dropped, so what follows finds none"
 _UNUSED = "an element that nothing reads; sanitizers report it"
 _CHOICE = "decides only which kernel is chosen, and all give the same bits"
 _PORTABLE = "the portable code takes what is left, with the same bits"
 _LENGTH = "NumPy takes any negative length for the one that is left"
 
-REASONS: dict[str, dict[str, str]] = {
-    "collectives/algorithms/aggregators.py:108": {"Lt -> LtE": "one more message is expected ahead"},
-    "collectives/call.py:58": {"True -> False": "nobody assigns to its fields"},
-    "collectives/call.py:71": {"False -> True": "the only call says which"},
-    "collectives/settings.py:58": {"False -> True": "only type checkers read it"},
-    "collectives/values/bfloat16.py:73": {"1 -> 2": _LENGTH},
-    "collectives/values/buffers.py:212": {"1 -> 2": _LENGTH},
-    "collectives/values/buffers.py:229": {"1 -> 2": _LENGTH},
-    "collectives/values/lost_energy.py:22": {"64 -> 65": "the size of a sample"},
-    "collectives/values/wire_form.py:56": {"True -> False": "an object with a dictionary does the same"},
-    "collectives/values/lost_energy.py:131": {
-        "3 -> 4": "which line of the library a warning names; the caller's is farther"
+REASONS: dict[str, dict[tuple[str, str], str]] = {
+    "collectives/algorithms/aggregators.py": {
+        (
+            "while place.children and len(below) < POSTED and gone_up + len(below) < subs:",
+            "Lt -> LtE",
+        ): "one more message is expected ahead",
     },
-    "collectives/values/lost_energy.py:59": {
-        "Lt -> LtE": "if nothing is kept the share is 1, which is warned of"
+    "collectives/call.py": {
+        ("exact: bool = False", "False -> True"): "the only call says which",
+        ("@dataclass(frozen=True)", "True -> False (2)"): "nobody assigns to its fields",
     },
-    "native/choose.c:25": {"* -> +": _CHOICE},
-    "native/choose.c:39": {"+= -> -=": _CHOICE},
-    "native/choose.c:72": {"== -> !=": _CHOICE},
-    "native/choose.c:73": {"8 -> 9": "an array with one element more"},
-    "native/choose.c:78": {"&& -> ||": _CHOICE},
-    "native/choose.c:85": {"&& -> ||": _CHOICE},
-    "native/choose.c:87": {"0 -> 1": _CHOICE},
-    "native/choose.c:92": {"< -> <=": "an equal time"},
-    "native/compress.c:163": {"* -> +": "what an estimate looks at; where it is too small, all begins again"},
-    "native/half.c:19": {"> -> >=": "an infinity has no lower bits, so both ways keep its upper half"},
-    "native/paper/avx2.c:32": {"256 -> 257": _UNUSED},
-    "native/paper/avx2.c:157": {"0 -> 1": "the instruction looks at the sign bit alone, which stays 0"},
-    "native/paper/avx2.c:160": {"32 -> 33": _PORTABLE},
-    "native/paper/avx2.c:167": {"+ -> -": "the address of a hint to the cache"},
-    "native/paper/avx512.c:72": {"+ -> -": _PORTABLE},
-    "native/paper/format.c:17": {"4 -> 5": _UNUSED, "< -> <=": _UNUSED},
-    "native/paper/scalar.c:50": {"0 -> 1": "the next line returns where it is used"},
-    "native/planes/avx2.c:249": {"& -> |": _PORTABLE},
-    "native/planes/avx2.c:304": {"<= -> <": _PORTABLE},
-    "transport/loopback.py:39": {
-        "362 -> 363": "where threads' data is cut; each packet may be compressed or raw",
+    "collectives/settings.py": {
+        ("class GradientKeywords(_WayKeywords, total=False):", "False -> True"): "only type checkers read it",
     },
-    "transport/tcp/control.py:147": {
-        "without `continue`": "no line is complete, so what follows finds nothing to do",
+    "collectives/values/bfloat16.py": {
+        ("into = None if out is None else out.reshape(-1)", "1 -> 2"): _LENGTH,
     },
-    "transport/tcp/control.py:151": {
-        "without `continue`": _DROPPED,
+    "collectives/values/buffers.py": {
+        ("into = self.receive.reshape(-1)[: own.size] if self.in_place else self.receive", "1 -> 2"): _LENGTH,
+        (
+            "lanes: Lanes = self.receive.reshape(-1) if direct else np.empty(self.receive.size, np.float32)",
+            "1 -> 2",
+        ): _LENGTH,
     },
-    "transport/tcp/control.py:263": {
-        "without `self._writing.discard(peer)`": _DROPPED,
+    "collectives/values/lost_energy.py": {
+        (
+            "return math.isfinite(self.share) and 0 < self.kept <= few and self.count >= _ENOUGH",
+            "Lt -> LtE",
+        ): "if nothing is kept the share is 1, which is warned of",
+        ("_RUNS, _RUN = 64, 64", "64 -> 65"): "the size of a sample",
+        (
+            'warnings.warn(f"{key}: {text}", RuntimeWarning, stacklevel=3)',
+            "3 -> 4",
+        ): "which line of the library a warning names; the caller's is farther",
     },
-    "transport/tcp/control.py:264": {
-        "without `self._epoll.unregister(line.sock.fileno())`": "the kernel does it when the socket closes",
+    "collectives/values/wire_form.py": {
+        ("@dataclass(slots=True)", "True -> False"): "an object with a dictionary does the same",
     },
-    "transport/tcp/control.py:33": {"30000 -> 30001": "a millisecond of a kernel's time limit"},
-    "transport/tcp/joining.py:134": {
-        "1 -> 2": "a limit of memory, with room for one hello more",
+    "native/choose.c": {
+        (
+            "uint8_t stream[BLOCKS * MAX_BLOCK_BYTES + SLACK], sums[BLOCKS * MAX_BLOCK_BYTES];",
+            "* -> +",
+        ): _CHOICE,
+        ("for (int round = 0; count > 1 && round < ROUNDS; round++)", "0 -> 1"): _CHOICE,
+        ("const kernel *candidates[8];", "8 -> 9"): "an array with one element more",
+        (
+            "if (kernels[i]->supported() && kernels[i]->coders[codec] != kernels[i + 1]->coders[codec]) {",
+            "&& -> ||",
+        ): _CHOICE,
+        ("sum += (float)(int32_t)state * 0x1p-31f;", "+= -> -="): _CHOICE,
+        ("if (operation == SUM && !candidates[0]->coders[codec]->sum)", "&& -> ||"): _CHOICE,
+        (
+            "const parameters p = {.e0 = 117, .t = 122, .b = 122, .lattice = operation == SUM};",
+            "== -> !=",
+        ): _CHOICE,
+        ("least[i] = took < least[i] ? took : least[i];", "< -> <="): "an equal time",
     },
-    "transport/tcp/line.py:114": {
-        "False -> True": "the library always says which; tests alone use the default, for short lines",
+    "native/compress.c": {
+        (
+            "const void *from = values_from(x, s.source, lanes / PARTS * part);",
+            "* -> +",
+        ): "what an estimate looks at; where it is too small, all begins again",
     },
-    "transport/tcp/mesh.py:180": {
-        "without `tag(sock, terms.tos, peer=address)`": _MARKED,
+    "native/half.c": {
+        (
+            "return (uint16_t)(select_bits((f & 0x7FFFFFFF) > 0x7F800000, nan, rounded) >> 16);",
+            "> -> >=",
+        ): "an infinity has no lower bits, so both ways keep its upper half",
     },
-    "transport/tcp/mesh.py:213": {"0 -> 1": "who connects has a higher rank than who accepts, so 1 or more"},
-    "transport/tcp/mesh.py:222": {
-        "GtE -> Gt": _TIME,
+    "native/paper/avx2.c": {
+        (
+            "const __m256 raw = _mm256_castsi256_ps(_mm256_setr_epi32(0, 0, 0, -1, 0, 0, 0, -1));",
+            "0 -> 1 (2)",
+        ): "the instruction looks at the sign bit alone, which stays 0",
+        ("fetch_ahead(addend + at);", "+ -> -"): "the address of a hint to the cache",
+        ("for (; done + 32 <= lanes; done += 32) {", "32 -> 33"): _PORTABLE,
+        ("for (unsigned four = 0; four < 256; four++) {", "256 -> 257"): _UNUSED,
     },
-    "transport/tcp/transport.py:182": {
-        "And -> Or": "rank 0 hears of each wait at once: more messages, the same answers",
-        "GtE -> Gt": _TIME,
+    "native/paper/avx512.c": {
+        ("for (; done + 16 <= lanes; done += 16) {", "+ -> -"): _PORTABLE,
     },
-    "transport/tcp/transport.py:235": {
-        "BitAnd -> BitOr": "a connection that can only be written is read, too, in vain",
+    "native/paper/format.c": {
+        ("for (unsigned tag = 0; tag < 4; tag++)", "< -> <="): _UNUSED,
+        ("for (unsigned tag = 0; tag < 4; tag++)", "4 -> 5"): _UNUSED,
     },
-    "transport/tcp/transport.py:253": {
-        "without `self._poll.unregister(fd)`": "a connection at rest ends a wait, which begins anew",
+    "native/paper/scalar.c": {
+        (
+            "const int first_one = magnitude ? __builtin_clz(magnitude) : 0;",
+            "0 -> 1",
+        ): "the next line returns where it is used",
     },
-    "transport/tcp/transport.py:294": {
-        "without `self._busy.clear()`": "a closed transport uses it no more",
+    "native/planes/avx2.c": {
+        ("return codes & codes >> 1 & codes >> 2 & codes >> 3 & 0x1111;", "& -> | (2)"): _PORTABLE,
+        ("for (; done + STEP <= lanes; done += STEP) {", "<= -> < (3)"): _PORTABLE,
     },
-    "transport/tcp/transport.py:296": {
-        "GtE -> Gt": "descriptor 0 is standard input",
+    "transport/loopback.py": {
+        (
+            "PACKET_LANES = 362",
+            "362 -> 363",
+        ): "where threads' data is cut; each packet may be compressed or raw",
+    },
+    "transport/tcp/acceptor.py": {
+        (
+            "MAX_CANDIDATES = 128",
+            "128 -> 129",
+        ): "a limit of memory and descriptors, with room for one stranger more",
+    },
+    "transport/tcp/channel.py": {
+        (
+            "into.append(self._header[self._have :])",
+            "without `into.append(self._header[self._have:])`",
+        ): "the next header is read by a system call of its own: slower, the same messages",
+    },
+    "transport/tcp/control.py": {
+        ("continue", "without `continue` (2)"): _DROPPED,
+        (
+            "self._hear(peer)",
+            "without `self._hear(peer)` (3)",
+        ): "what was read before has been heard, and a read that fails adds no object",
+        (
+            "PROTOCOL = 4",
+            "4 -> 5",
+        ): "all ranks of a test have the same; the number matters beside other versions",
+        ("self._writing.discard(peer)", "without `self._writing.discard(peer)`"): _DROPPED,
+        (
+            "self._epoll.unregister(line.sock.fileno())",
+            "without `self._epoll.unregister(line.sock.fileno())`",
+        ): "the kernel does it when the socket closes",
+    },
+    "transport/tcp/joining.py": {
+        (
+            "line.trust(min(MAX_LINE, (size + 1) * HELLO_BYTES))",
+            "1 -> 2",
+        ): "a limit of memory, with room for one hello more",
+    },
+    "transport/tcp/mesh.py": {
+        ("tag(sock, terms.tos, peer=address)", "without `tag(sock, terms.tos, peer=address)`"): _MARKED,
+        ("if peer < 0:", "0 -> 1"): "who connects has a higher rank than who accepts, so 1 or more",
+        ("if expected and time.monotonic() >= deadline:", "GtE -> Gt"): _TIME,
+    },
+    "transport/tcp/transport.py": {
+        (
+            "if quiet >= limit / 2 and not told:",
+            "And -> Or",
+        ): "rank 0 hears of each wait at once: more messages, the same answers",
+        (
+            "if channel.receives and events & ~select.POLLOUT:",
+            "BitAnd -> BitOr",
+        ): "a connection that can only be written is read, too, in vain",
+        (
+            "self._poll.unregister(fd)",
+            "without `self._poll.unregister(fd)`",
+        ): "a connection at rest ends a wait, which begins anew",
+        ("self._busy.clear()", "without `self._busy.clear()`"): "a closed transport uses it no more",
+        (
+            "if wake >= 0:  # -1 if another thread finishes at the same time",
+            "GtE -> Gt",
+        ): "descriptor 0 is standard input",
     },
 }

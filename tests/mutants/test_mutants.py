@@ -52,12 +52,40 @@ def test_a_proof_of_equivalence(mode: str, proved: bool) -> None:
     [
         (("flux_capacitor",), "flux_capacitor must be a component with a bench: compression_block, "),
         (("tos_matcher", "--count", "0"), "--count must be from 1 to 65535, not 0"),
+        (("tos_matcher", "--jobs", "0"), "--jobs must be at least 1, not 0"),
+        (("tos_matcher", "--count", "4", "--record"), "tos_matcher has a record of 40 mutants of seed 1; "),
+        (("tos_matcher", "--touched"), "--touched chooses the components; leave out tos_matcher"),
     ],
 )
 def test_a_refusal(arguments: tuple[str, ...], error: str) -> None:
     done = run(str(COMMAND), *arguments)
     assert done.returncode == 2
     assert error in done.stderr
+
+
+def test_components_that_a_change_touches() -> None:
+    """Those that import the file, and how far away it is."""
+    code = "from mutants import *; print(dict(distances({'hdl/parts/elastic_register.py'})))"
+    found = ast.literal_eval(run(code).stdout)
+    assert (found["elastic_register"], found["queue"]) == (0, 1)
+    assert found["compression_engine"] > 1
+    assert "compression_block" not in found
+
+
+def test_a_simulation_that_is_killed_judges_nothing(tmp_path: Path) -> None:
+    """Else a mutant that needs too much memory would count as killed for ever; too much time does kill."""
+    code = f"""import os, signal, sys
+from pathlib import Path
+from in_simulation import end_of
+folder = Path({str(tmp_path)!r})
+for number, ending in enumerate((signal.SIGKILL, signal.SIGXCPU, signal.SIGABRT)):
+    (folder / f"{{number}}.part").touch()
+    if (child := os.fork()) == 0:
+        os.kill(os.getpid(), ending)
+    end_of({{child: number}}, folder)
+print({{path.name: path.read_text() for path in sorted(folder.iterdir())}})
+"""
+    assert ast.literal_eval(run(code).stdout) == {"1.xml": "time", "2.xml": "status -6"}
 
 
 def test_mutants_of_software() -> None:
@@ -91,6 +119,19 @@ def test_coverage_of_a_file() -> None:
     assert run(f"from reached import *; print(counts({text!r}))").stdout.strip() == str(
         {"line": (1, 2), "toggle": (2, 3)}
     )
+
+
+@pytest.mark.slow
+def test_reasons_are_about_one_mutant_each() -> None:
+    """Of the host library as it is today."""
+    code = """from software import *
+alike = Counter(
+    (str(file.relative_to(ROOT / "sw")), file.read_text().splitlines()[line - 1].strip(), change)
+    for group in GROUPS for file, _, line, change, _ in every_mutant(group)
+)
+print([(file, *one) for file, reasons in REASONS.items() for one in reasons if alike[file, *one] != 1])
+"""
+    assert run(code).stdout.strip() == "[]"
 
 
 @pytest.mark.slow

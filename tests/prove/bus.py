@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""AXI4-Lite (Arm IHI 0022): the register bank and the decoder keep the slave's rules, for any master."""
+"""AXI4-Lite (Arm IHI 0022): the slave's rules towards any master, the decoder, and the registers' wires."""
 
-from functools import partial
 from typing import Any
 
 from amaranth.hdl import C, Cat, Mux, Signal, Value
-from harness import Fault, Harness, Proof
+from harness import Fault, Harness, Inside, Proof
 
 from inceptionn.hdl.attach.axi_lite_decoder import AXI4LiteDecoder
-from inceptionn.hdl.codec.shape import EngineShape
-from inceptionn.hdl.control.register_bank import RegisterBank
-from inceptionn.hdl.control.registers import IDENTITY
-from inceptionn.wire import CODECS, DEFAULT_MAX_PAYLOAD
+from inceptionn.hdl.attach.clock_crossing import CHANNELS
+from inceptionn.hdl.control.management import Management
 
 OKAY, SLVERR = 0, 2
+
+
+def drive(h: Harness, bus: Any) -> None:
+    """Let a master do anything."""
+    for name in ("awvalid", "wvalid", "arvalid", "bready", "rready"):
+        h.m.d.comb += getattr(bus, name).eq(h.anything(1, name))
+    for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
+        h.m.d.comb += getattr(bus, name).eq(h.anything(len(getattr(bus, name)), name))
 
 
 class Master:
@@ -21,10 +26,7 @@ class Master:
 
     def __init__(self, h: Harness, bus: Any):
         self.h, self.bus, m = h, bus, h.m
-        for name in ("awvalid", "wvalid", "arvalid", "bready", "rready"):
-            m.d.comb += getattr(bus, name).eq(h.anything(1, name))
-        for name in ("awaddr", "wdata", "wstrb", "araddr"):
-            m.d.comb += getattr(bus, name).eq(h.anything(len(getattr(bus, name)), name))
+        drive(h, bus)
         # Requests that are accepted and not answered.
         self.open = {prefix: Signal(3, name=f"{prefix}_open") for prefix in ("aw", "w", "ar")}
         for prefix, answer in (("aw", "b"), ("w", "b"), ("ar", "r")):
@@ -67,148 +69,102 @@ class Master:
         return age
 
 
-def register_bank(codec: str, h: Harness) -> None:
-    dut = RegisterBank(EngineShape.of(codec=codec))
-    inside = h.add(dut)
-    bus, m = dut.s_axil, h.m
-    for port in (dut.tx_counters, dut.rx_counters):
-        m.d.comb += [port.data.eq(h.anything(64, "counter")), port.busy.eq(h.anything(1, "busy"))]
-    master = Master(h, bus)
-    address, data, strobe = (
-        master.kept(*pair) for pair in (("aw", "awaddr"), ("w", "wdata"), ("w", "wstrb"))
-    )
-    read_at = master.kept("ar", "araddr")
+ANSWERS = {"b": ("aw", "w"), "r": ("ar",)}
+"""The requests that an answer closes; the first one has the address."""
 
-    # What the bank holds of a write, and its one token.
-    aw_held, w_held, apply, respond = (inside[name] for name in ("aw_held", "w_held", "apply", "respond"))
-    h.invariant(
-        "what is held is not answered",
-        (master.open["aw"] == aw_held + bus.bvalid) & (master.open["w"] == w_held + bus.bvalid),
-    )
-    h.invariant("ready is low while a value is held", ~(bus.awready & aw_held) & ~(bus.wready & w_held))
-    h.invariant(
-        "one token for each write",
-        (apply + respond + bus.bvalid <= 1) & (~(apply | respond) | (aw_held & w_held)),
-    )
-    held_at, reading_at = inside.every("address")
-    (held_data,) = (one for one in inside.every("data") if len(one) == 32)
-    h.invariant(
-        "a held write is the one accepted",
-        (~aw_held | (held_at == address[2:]))
-        & (~w_held | ((held_data == data) & (inside["strobe"] == strobe))),
-    )
-    waiting = (master.open["aw"] != 0) & (master.open["w"] != 0) & ~bus.bvalid
-    age = master.age(waiting, "write_age")
-    h.claim("a write is answered 4 cycles after the later of its handshakes", ~waiting | (age < 3))
-    h.invariant("the token is as old as the wait", ~waiting | (age == apply + 2 * respond))
 
-    registers = list(dut.registers)
-    at = Cat(C(0, 2), address[2:])
-    writable = Cat(at == register.offset for register in registers if register.access != "ro").any()
-    written = master.rises("b") & h.running(6)
-    h.claim(
-        "a write is refused if and only if its register cannot be written",
-        ~written | (bus.bresp == Mux(writable, OKAY, SLVERR)),
-    )
-    tos = dut.registers["TOS"]
-    part = tos["VALUE"].lsb
-    h.claim(
-        "a setting is in force when its write is answered",
-        ~written
-        | (at != tos.offset)
-        | ~strobe.bit_select(part // 8, 1)
-        | (dut.tx_config.tos == data[part : part + 8]),
-    )
-    settings = ("tos", "tos_mask", "e0", "t", "b", "parameters_valid", "min_payload", "max_payload")
-    h.claim(
-        "both engines have the same settings",
-        Cat(dut.tx_config[name] == dut.rx_config[name] for name in settings).all(),
-    )
-    e0, t, b = dut.tx_config.e0, dut.tx_config.t, dut.tx_config.b
-    usable = (e0 >= 113) & (e0 <= 126) if codec == "planes" else (e0 >= 1) & (e0 <= t) & (t <= 127) & (t <= b)
-    started = h.running(1)
-    h.claim(
-        "parameters_valid is that of the parameters beside it",
-        ~started | (dut.tx_config.parameters_valid == usable),
-    )
-    h.claim("max_payload is at most 9216", dut.tx_config.max_payload <= DEFAULT_MAX_PAYLOAD)
+class Slave:
+    """Slave ``number`` of the decoder: answers what it is asked, and may be reset at any time."""
 
-    held = inside["held"]
-    h.invariant(
-        "a read that is held is not answered, and no other is taken",
-        (master.open["ar"] == held + bus.rvalid) & ~(bus.arready & held),
-    )
-    state = inside["fsm_state"]
-    h.invariant("a held read is the one accepted", ~held | (reading_at == read_at[2:]))
-    h.invariant("the reader works only for a read that is held", (state == 0) | (held & ~bus.rvalid))
-    place = Cat(C(0, 2), read_at[2:])
-    readable: Value = Cat(place == register.offset for register in registers if register.fields).any()
-    for direction, base in (("tx", 0x100), ("rx", 0x200)):
-        for number in dut.registers.counter_slots(direction):
-            start = base + 8 * number if number < 32 else 0x300 + 8 * (number - 32)
-            readable = readable | (Cat(C(0, 3), place[3:]) == start)
-    done = master.rises("r") & h.running(4)
-    h.claim(
-        "a read is refused if and only if nothing lies at its address",
-        ~done | (bus.rresp == Mux(readable, OKAY, SLVERR)),
-    )
-    h.claim("ID reads as itself", ~done | (place != dut.registers["ID"].offset) | (bus.rdata == IDENTITY))
-    h.cover("a write of TOS with another open", written & (at == tos.offset) & (dut.tx_config.tos == 0x5A))
-    h.cover("a counter's low word is read", done & (bus.rresp == OKAY) & (place == 0x1C0))
-    h.cover("a refused read", done & (bus.rresp == SLVERR))
+    def __init__(self, h: Harness, dut: AXI4LiteDecoder, number: int):
+        self.h, self.number = h, number
+        self.bus, self.alive = dut.m_axil[number], dut.alive[number]
+        self.opened: dict[str, Signal] = {}
+        """Of each kind, whether a request is open: from its handshake to its answer or a reset."""
+        self.given: dict[str, Value] = {}
+        """Of each kind, whether an answer is taken."""
+        for answer in ANSWERS:
+            self._answer(answer)
+
+    def _answer(self, answer: str) -> None:
+        """Add one side, writes or reads."""
+        h, m, bus, number = self.h, self.h.m, self.bus, self.number
+        for prefix in ANSWERS[answer]:
+            m.d.comb += getattr(bus, f"{prefix}ready").eq(h.anything(1, f"{prefix}ready_{number}"))
+            self.opened[prefix] = Signal(name=f"{prefix}_at_{number}")
+        opened = Cat(self.opened[prefix] for prefix in ANSWERS[answer])
+        valid = h.anything(1, f"{answer}valid_{number}")
+        m.d.comb += getattr(bus, f"{answer}valid").eq(valid)
+        for name in CHANNELS[answer]:
+            m.d.comb += getattr(bus, name).eq(h.anything(len(getattr(bus, name)), f"{name}_{number}"))
+        h.assume(
+            "a slave answers only what it was asked since the last reset, and not in reset",
+            ~valid | (opened.all() & self.alive),
+        )
+        h.claim("an answer of a slave is taken at once", ~valid | getattr(bus, f"{answer}ready"))
+        self.given[answer] = valid & getattr(bus, f"{answer}ready")
+        for prefix in ANSWERS[answer]:
+            offered, one = getattr(bus, f"{prefix}valid"), self.opened[prefix]
+            taken = offered & getattr(bus, f"{prefix}ready")
+            with m.If(~self.alive | self.given[answer]):
+                m.d.sync += one.eq(0)
+            with m.Elif(taken):
+                m.d.sync += one.eq(1)
+            h.claim("a slave gets one request of a kind at a time", ~(offered & one))
+            waits, was = Signal(name=f"{prefix}_waits_{number}"), self.payload(prefix)
+            before = Signal(len(was), name=f"{prefix}_was_{number}")
+            m.d.sync += [waits.eq(offered & ~taken & self.alive), before.eq(was)]
+            h.claim(
+                "a request stays as it is until the slave takes it or is in reset",
+                ~waits | (offered & (was == before)),
+            )
+
+    def payload(self, prefix: str) -> Value:
+        """Return all that a channel carries."""
+        return Cat(getattr(self.bus, name) for name in CHANNELS[prefix])
 
 
 def decoder(h: Harness) -> None:
-    """Four pages, slaves at the first two, which answer what they are asked and may be reset at any time."""
+    """Four pages, slaves at the first two."""
     dut = AXI4LiteDecoder(2, page_width=4, addr_width=6)
-    h.add(dut)
+    inside = h.add(dut)
     m, bus = h.m, dut.s_axil
     master = Master(h, bus)
     m.d.comb += dut.alive.eq(h.anything(2, "alive"))
-    given = {}
-    for number, slave in enumerate(dut.m_axil):
-        for name in ("awready", "wready", "arready"):
-            m.d.comb += getattr(slave, name).eq(h.anything(1, f"{name}_{number}"))
-        for answer, prefixes, payload in (("b", ("aw", "w"), ("bresp",)), ("r", ("ar",), ("rresp", "rdata"))):
-            # A request is open from its handshake on; an answer or a reset closes it.
-            opened = [Signal(name=f"{prefix}_at_{number}") for prefix in prefixes]
-            valid = h.anything(1, f"{answer}valid_{number}")
-            m.d.comb += getattr(slave, f"{answer}valid").eq(valid)
-            for name in payload:
-                m.d.comb += getattr(slave, name).eq(h.anything(len(getattr(slave, name)), f"{name}_{number}"))
-            h.assume(
-                "a slave answers only what it was asked, and not in reset",
-                ~valid | (Cat(opened).all() & dut.alive[number]),
+    slaves = [Slave(h, dut, number) for number in range(2)]
+    for answer, prefixes in ANSWERS.items():
+        kept = {prefix: [master.kept(prefix, name) for name in CHANNELS[prefix]] for prefix in prefixes}
+        for prefix in prefixes:
+            h.invariant(
+                "what is held is the request that the master made last",
+                ~inside[f"{prefix}_held"]
+                | (Cat(inside[f"{name}_kept"] for name in CHANNELS[prefix]) == Cat(kept[prefix])),
             )
-            for prefix, one in zip(prefixes, opened, strict=True):
-                taken = (
-                    getattr(slave, f"{prefix}valid") & getattr(slave, f"{prefix}ready") & dut.alive[number]
-                )
-                with m.If(~dut.alive[number] | (valid & getattr(slave, f"{answer}ready"))):
-                    m.d.sync += one.eq(0)
-                with m.Elif(taken):
-                    m.d.sync += one.eq(1)
+        page = kept[prefixes[0]][0][4:]
+        kept[prefixes[0]][0] = kept[prefixes[0]][0][:4]
+        valid = getattr(bus, f"{answer}valid")
+        open_now = Cat(master.open[prefix] != 0 for prefix in prefixes).all() & ~valid
+        open_age = master.age(open_now, f"{answer}_open")
+        for slave in slaves:
+            mine = page == slave.number
+            for prefix in prefixes:
+                offered = getattr(slave.bus, f"{prefix}valid")
                 h.claim(
-                    "a slave gets one request of a kind at a time", ~(getattr(slave, f"{prefix}valid") & one)
+                    "a slave gets the request that the master made last, and only one for its page",
+                    ~offered | (mine & (slave.payload(prefix) == Cat(kept[prefix]))),
                 )
-            given[number, answer] = valid & getattr(slave, f"{answer}ready")
-    for answer, prefix in (("b", "aw"), ("r", "ar")):
-        at = master.kept(prefix, f"{prefix}addr")
-        page, rises = at[4:], master.rises(answer)
-        response = getattr(bus, f"{answer}resp")
-        for number, slave in enumerate(dut.m_axil):
-            came = h.past(given[number, answer])
+                h.claim(
+                    "a complete request reaches its slave in the next cycle, once no earlier answer waits",
+                    ~open_now | (open_age == 0) | ~mine | offered | slave.opened[prefix],
+                )
+        passed_on(h, master, slaves, answer, page)
+        inner(h, inside, master, slaves, answer, page)
+        for prefix in prefixes:
+            idle = master.age(master.open[prefix] == 0, f"{prefix}_idle")
             h.claim(
-                "an answer of the slave that the address selects is passed on",
-                ~(rises & came) | ((page == number) & (response == h.past(getattr(slave, f"{answer}resp")))),
+                "a request is taken if none of its kind was open in the cycle before either",
+                (master.open[prefix] != 0) | (idle == 0) | getattr(bus, f"{prefix}ready"),
             )
-        nobody = ~(h.past(given[0, answer]) | h.past(given[1, answer]))
-        h.claim("any other answer is SLVERR", ~(rises & nobody) | (response == SLVERR))
-        open_now = (
-            (master.open[prefix] != 0)
-            & ((answer == "r") | (master.open["w"] != 0))
-            & ~getattr(bus, f"{answer}valid")
-        )
         age = master.age(open_now & (page >= 2), f"{answer}_age")
         h.claim("a page without a slave is answered within 3 cycles", ~(open_now & (page >= 2)) | (age < 3))
         dead = open_now & (page < 2) & ~dut.alive.bit_select(page[:1], 1)
@@ -221,17 +177,92 @@ def decoder(h: Harness) -> None:
     )
 
 
-_BANK = "control.register_bank"
+def inner(h: Harness, inside: Inside, master: Master, slaves: list[Slave], answer: str, page: Value) -> None:
+    """State what the decoder holds of an access, for the induction."""
+    valid, prefixes = getattr(master.bus, f"{answer}valid"), ANSWERS[answer]
+    busy = inside["write_busy" if answer == "b" else "read_busy"]
+    held = {prefix: inside[f"{prefix}_held"] for prefix in prefixes}
+    h.invariant(
+        "a request is held until its answer",
+        Cat(master.open[prefix] == one + valid for prefix, one in held.items()).all(),
+    )
+    h.invariant("an access holds all its requests", ~busy | (Cat(held.values()).all() & ~valid))
+    for slave in slaves:
+        chosen = busy & (page == slave.number)
+        for prefix in prefixes:
+            reached = getattr(slave.bus, f"{prefix}valid") | slave.opened[prefix]
+            h.invariant("the slave of an access, and no other, has its requests", chosen == reached)
+
+
+def passed_on(h: Harness, master: Master, slaves: list[Slave], answer: str, page: Value) -> None:
+    """Claim that the master gets the slaves' answers, and SLVERR for lack of one."""
+    bus, rises = master.bus, master.rises(answer)
+    payload = [
+        Cat(getattr(one, name) for name in CHANNELS[answer]) for one in (bus, *(s.bus for s in slaves))
+    ]
+    nobody: Value = C(1, 1)
+    for slave, given in zip(slaves, payload[1:], strict=True):
+        came, was = Signal(name=f"{answer}_came_{slave.number}"), Signal.like(given)
+        h.m.d.sync += [came.eq(slave.given[answer]), was.eq(given)]
+        nobody = nobody & ~came
+        h.claim(
+            "every answer of a slave is passed on as it is in the next cycle, from the page of the request",
+            ~came | (rises & (page == slave.number) & (payload[0] == was)),
+        )
+    refused = (getattr(bus, f"{answer}resp") == SLVERR) & ((bus.rdata == 0) if answer == "r" else 1)
+    h.claim("any other answer is SLVERR, of a read with 0", ~(rises & nobody) | refused)
+
+
+def management(h: Harness) -> None:
+    """Claim the wires between bank, counters and engines; of the counters, only that a clear arrives."""
+    dut = Management()
+    inside = h.add(dut)
+    drive(h, dut.s_axil)
+    for direction, engine in (("tx", dut.tx), ("rx", dut.rx)):
+        for name, port in (
+            ("in", engine.frame_in),
+            ("out", engine.frame_out),
+            ("valid", engine.reports.valid),
+        ):
+            h.m.d.comb += port.eq(h.anything(1, f"{direction}_{name}"))
+        counters = f"{direction}_counters"
+        cleared = Signal(name=f"{direction}_cleared", init=1)
+        h.m.d.sync += cleared.eq(inside["registers.clear"])
+        h.claim(
+            "the counters of both engines are cleared by a reset and by the bank's clear, a cycle later",
+            inside[f"{counters}.clear"] == cleared,
+        )
+        h.claim(
+            "the bank reads the counters of both engines",
+            Cat(
+                inside[f"{counters}.read__{name}"] == inside[f"registers.{counters}__{name}"]
+                for name in ("strobe", "slot", "data", "busy")
+            ).all(),
+        )
+        h.claim(
+            "an engine's settings are the bank's",
+            Value.cast(engine.config) == inside[f"registers.{direction}_config"],
+        )
+    h.cover("a clear", ~dut.s_axil.bvalid & inside["registers.clear"])
+
+
+_DECODER = "attach.axi_lite_decoder"
+_FAULTS = (
+    ("Response.SLVERR.value if", "Response.OKAY.value if"),
+    ("busy & (came | ~alive | ~there)", "busy & (came | ~there)"),
+    ("busy & (came | ~alive | ~there)", "busy & (came | ~alive)"),
+    ("busy & (came | ~alive | ~there)", "busy & (~alive | ~there)"),
+    ("Mux(answered, outcome[name], refusal)", "Mux(answered, outcome[name] ^ (name == 'rdata'), refusal)"),
+    ("kept[name].eq(getattr(bus, name))", "kept[name].eq(getattr(bus, name) ^ (name == 'wdata'))"),
+    ('m.Elif(getattr(slave, f"{prefix}ready") | ~self.alive[n])', "m.Else()"),
+    ("eq(mine[n])", "eq(mine[n] & bus.bready)"),
+    ("~accept & ~valid)", "~accept & ~valid & self.alive[0])"),
+)
+_WIRES = Fault("control.management", "counters.clear.eq(registers.clear)", "counters.clear.eq(0)")
 PROOFS = (
-    *(
-        Proof(f"registers, {codec}", partial(register_bank, codec), 8, (
-            Fault(_BANK, "~apply & ~respond & ~bus.bvalid", "~apply & ~respond"),
-            Fault(_BANK, "Mux(beyond, DEFAULT_MAX_PAYLOAD, max_payload)", "max_payload"),
-        ), refute_depth=16, cover_depth=20)
-        for codec in CODECS
+    Proof("registers, wires", management, 3, (_WIRES,), refute_depth=8, cover_depth=8),
+    Proof(
+        "axi_lite_decoder", decoder, 5, tuple(Fault(_DECODER, old, new) for old, new in _FAULTS),
+        cover_depth=12, refute_depth=12,
     ),
-    Proof("axi_lite_decoder", decoder, 24, (
-        Fault("attach.axi_lite_decoder", "Response.SLVERR.value if", "Response.OKAY.value if"),
-        Fault("attach.axi_lite_decoder", "busy & (came | ~alive | ~there)", "busy & (came | ~there)"),
-    ), bounded=True, cover_depth=20),
 )  # fmt: skip

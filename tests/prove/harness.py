@@ -47,7 +47,7 @@ class Proof:
     Parameters
     ----------
     name : :class:`str`
-        Unique; the component's catalogue name first.
+        Unique; the component's name first, that of the catalogue if it is there.
     build : callable
         Adds component, assumptions, claims and covers to a :class:`Harness`.
     depth : :class:`int`

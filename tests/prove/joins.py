@@ -4,15 +4,16 @@
 from functools import partial
 
 from amaranth.hdl import C, Cat, Mux, Signal, Value
-from harness import Fault, Harness, Proof
+from harness import Fault, Harness, Inside, Proof
 from paper_codec import compressed, free_parameters, restored
-from planes_codec import any_e0
+from planes_codec import LATEST, any_e0
 
 from inceptionn.hdl.codec.paper.compression_block import CompressionBlock
 from inceptionn.hdl.codec.paper.compression_unit import CompressionUnit
 from inceptionn.hdl.codec.paper.decompression_unit import DecompressionUnit
 from inceptionn.hdl.codec.paper.shifter_tree import ShifterTree
 from inceptionn.hdl.codec.planes.dequantisation_unit import DequantisationUnit
+from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
 from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
 from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.joining import join_parts
@@ -20,6 +21,8 @@ from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.hdl.parts.rotation import rotate_in_stages, rotate_left_bytes
 
 WIDTHS = (8, 16)
+_READ = ("lane", "present", "e0", "t", "b")
+"""What a compression block reads."""
 JOINS = {4: 1, 8: 2, 16: 3, 32: 3}
 """Most bytes of a join's parts, and its stages."""
 
@@ -111,6 +114,26 @@ def compression_unit(lanes: int, h: Harness) -> None:
         "any lane's vector at the tree is that of Algorithm 2",
         ~settled | (vectors.word_select(lane, 32) == vector),
     )
+    blocks = [{name: inside[f"block{i}.{name}"] for name in (*_READ, "cleared")} for i in range(lanes)]
+    for i, block in enumerate(blocks):
+        h.claim(
+            "each block reads its own lane, and the parameters",
+            (block["lane"] == burst.word_select(i, 32))
+            & (block["present"] == present[i])
+            & (Cat(block[name] for name in ("e0", "t", "b")) == Cat(e0, t, b)),
+        )
+    # One bit of each lane, the same: a choice from all bits is dearer.
+    bit = h.any_constant(range(32), "bit")
+    cleared = Cat(block["cleared"].bit_select(bit, 1) for block in blocks)
+    left = Cat(dut.cleared.word_select(i, 32).bit_select(bit, 1) for i in range(lanes))
+    h.claim(
+        "any bit that a block clears leaves with the vectors",
+        ~later | (left == h.past(cleared, dut.latency - latency)),
+    )
+    h.claim(
+        "the vector and its size are the tree's",
+        (dut.aligned == inside["tree.aligned"]) & (dut.size == inside["tree.size"]),
+    )
     h.claim(
         "the tags leave with their vectors",
         ~later | (dut.tags.word_select(lane, 2) == h.past(tags.word_select(lane, 2), dut.latency - latency)),
@@ -138,74 +161,182 @@ def decompression_unit(lanes: int, h: Harness) -> None:
     h.cover("the last lane restored", settled & (lane == lanes - 1) & ~impossible & (value[23:31] == 9))
 
 
-def plane_unit(lanes: int, h: Harness) -> None:
+def plane_unit(lanes: int, half: bool, h: Harness) -> None:
     """From the lanes' integers on, which the quantiser's own proof covers."""
-    e0, dut = any_e0(h), PlaneUnit(Beat(lanes))
+    e0, dut = any_e0(h), PlaneUnit(Beat(lanes, half=half))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
-    h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(e0)]
-    settled = h.running(3)
-    lane, plane = h.any_constant(range(8), "lane"), h.any_constant(range(15), "plane")
+    is_half = h.anything(1, "is_half") if half else C(0, 1)
+    h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(Cat(e0[:7], is_half))]
+    quantisers(h, dut, inside, (burst, present, e0, is_half))
+    # In step with the quantisers' integers.
+    late_half = h.past(is_half, LaneQuantiser.LATENCY)
+    groups = []
     for group in range(lanes // 8):
         prefix = f"group{group}_" if lanes > 8 else ""
-        every, raw = C(0, 15), C(0, 1)
-        integers = [inside[f"lane{i}.z"] for i in range(8 * group, 8 * group + 8)]
-        raws = [inside[f"lane{i}.raw"] for i in range(8 * group, 8 * group + 8)]
-        for one, whole in zip(integers, raws, strict=True):
-            every, raw = every | one, raw | whole
-        code = C(0, 4)
-        for place in range(15):
-            code = Mux(every[place], min(place + 1, 14), code)
-        code = h.past(Mux(raw, 15, code), 3)
-        size = Mux(code == 15, 32, Mux(code == 14, 15, code))
-        vector = inside[f"{prefix}vector_3"]
+        plane_group(h, inside, range(8 * group, 8 * group + 8), prefix, late_half if half else None)
+        groups.append({name: inside[f"{prefix}{name}_3"] for name in ("code", "size", "vector")})
+    if lanes == 8:
+        (one,) = groups
         h.claim(
-            "the code of each group is its number of planes, 14 for 15 planes, 15 for a raw lane",
-            ~settled | (inside[f"{prefix}code_3"] == code),
+            "codes, size and data that leave are the group's",
+            (dut.codes == one["code"]) & (dut.size == one["size"]) & (dut.aligned == one["vector"]),
         )
-        h.claim("the size follows from the code", ~settled | (inside[f"{prefix}size_3"] == size))
-        own = h.past(Cat(integers).word_select(lane, 15).bit_select(plane, 1), 3)
-        h.claim(
-            "any bit plane of each group is the bits of its lanes' integers, and zero above its size",
-            ~settled | (code == 15) | (vector.word_select(plane, 8).bit_select(lane, 1) == own),
-        )
-        h.claim("nothing follows the planes", ~settled | (code == 15) | ((vector >> (size << 3)) == 0))
-        words = Cat(inside[f"lane{i}.lossy"] for i in range(8 * group, 8 * group + 8)).word_select(lane, 32)
-        h.claim(
-            "a raw group is its lanes' lossy words",
-            ~settled | (code != 15) | (vector.word_select(lane, 32) == h.past(words, 2)),
-        )
-        h.cover(f"15 planes in group {group}", settled & (code == 14) & own & (plane == 14))
-        h.cover(f"group {group} raw", settled & (code == 15))
+        return
+    # The join has a proof of its own.
+    lower, upper = groups
+    read = {name: inside[f"both_{name}_0"] for name in ("low", "high", "rest", "total")}
+    h.claim(
+        "the join reads the lower group, then the upper",
+        (read["low"] == lower["vector"]) & (read["high"] == upper["vector"]),
+    )
+    h.claim(
+        "the join reads their sizes",
+        (read["rest"] == lower["size"]) & (read["total"] == lower["size"] + upper["size"]),
+    )
+    stages = JOINS[32]
+    h.claim(
+        "size and data that leave are the join's",
+        (dut.size == inside[f"both_total_{stages}"]) & (dut.aligned == inside[f"both_joined_{stages}"]),
+    )
+    codes = h.past(Cat(lower["code"], upper["code"]), stages)
+    h.claim("the codes leave with them, the lower group's first", ~h.running(stages) | (dut.codes == codes))
 
 
-def dequantisation_unit(lanes: int, h: Harness) -> None:
+def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, Value, Value, Value]) -> None:
+    """Claim what each quantiser of a plane unit reads, and where what it gained goes."""
+    burst, present, e0, is_half = given
+    lanes, latency = len(present), LaneQuantiser.LATENCY
+    settled, late_half = h.running(latency), h.past(is_half, latency)
+    for i in range(lanes):
+        own, word = f"lane{i}.", burst.word_select(i, 32)
+        gained, carry = inside[f"{own}gained_{latency}"], inside[f"{own}carry"]
+        h.claim(
+            "each quantiser reads its own lane and E0 (bf16: the odd lane, above zeros)",
+            (inside[f"{own}lane"] == Mux(is_half, Cat(C(0, 16), word[16:]), word))
+            & (inside[f"{own}present"] == present[i])
+            & (inside[f"{own}e0"] == e0),
+        )
+        h.claim("each lane's carry is its quantiser's", dut.carries[i] == carry)
+        if dut.width.half:
+            even = f"half{i}."
+            h.claim(
+                "each narrow quantiser reads its even bf16 lane and E0; fp32 lanes are absent to it",
+                (inside[f"{even}lane"] == word[:16])
+                & (inside[f"{even}present"] == (is_half & present[i]))
+                & (inside[f"{even}e0"] == e0),
+            )
+            h.claim(
+                "each even lane's carry is its quantiser's",
+                dut.carries[lanes + i] == inside[f"{even}carry"],
+            )
+            h.claim(
+                "an odd bf16 lane gains 0 or -0 in the lower half, which does not leave",
+                ~settled | ~late_half | gained[:16].all() | ~gained[:16].any(),
+            )
+            narrow = inside[f"{even}gained_{latency}"]
+            gained = Cat(Mux(late_half, narrow, gained[:16]), gained[16:])
+        h.claim(
+            "each lane gains what its quantiser says",
+            ~settled | (dut.gained.word_select(i, 32) == gained),
+        )
+
+
+def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: Value | None) -> None:
+    """Claim code, size and data of a group, from the integers of its lanes.
+
+    ``late_half``: the lanes are bf16, in step with the integers; None in a unit without them.
+    """
+    lane, plane = h.any_constant(range(8), f"{prefix}lane"), h.any_constant(range(15), f"{prefix}plane")
+    odd = h.any_constant(1, f"{prefix}odd")
+
+    def every(name: str, kind: str = "lane") -> list[Value]:
+        return [inside[f"{kind}{i}.{name}"] for i in own]
+
+    def of_lane(values: list[Value]) -> Value:
+        return Cat(values).word_select(lane, len(values[0]))
+
+    integers, raws, words = every("z"), every("raw"), of_lane(every("lossy"))
+    bit = of_lane(integers).bit_select(plane, 1)
+    half = C(0, 1)
+    if late_half is not None:
+        # Even lanes are those of the narrow quantisers.
+        even = [Mux(late_half, z, 0) for z in every("z", "half")]
+        bit = Mux(late_half & ~odd, of_lane(even).bit_select(plane, 1), bit)
+        integers, half = integers + even, h.past(late_half, 3)
+        raws += [late_half & raw for raw in every("raw", "half")]
+        words = Cat(Mux(h.past(late_half), of_lane(every("lossy", "half")), words[:16]), words[16:])
+    any_integer, any_raw = C(0, 15), C(0, 1)
+    for z in integers:
+        any_integer = any_integer | z
+    for raw in raws:
+        any_raw = any_raw | raw
+    code = C(0, 4)
+    for place in range(15):
+        code = Mux(any_integer[place], min(place + 1, 14), code)
+    code, settled = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_half is not None) * LATEST)
+    size = Mux(code == 15, 32, Mux(half, code << 1, Mux(code == 14, 15, code)))
+    vector = inside[f"{prefix}vector_3"]
+    h.claim(
+        "the code of each group is its number of planes, 14 for 15 planes, 15 for a raw lane",
+        ~settled | (inside[f"{prefix}code_3"] == code),
+    )
+    h.claim("the size follows from the code", ~settled | (inside[f"{prefix}size_3"] == size))
+    bf16_bit = vector.word_select(plane, 16).bit_select(Cat(odd, lane), 1)
+    mine = Mux(half, bf16_bit, vector.word_select(plane, 8).bit_select(lane, 1))
+    beyond = half & (plane == 14)
+    h.claim(
+        "any bit plane of each group is the bits of its lanes' integers",
+        ~settled | (code == 15) | beyond | (mine == h.past(bit, 3)),
+    )
+    h.claim("nothing follows the planes", ~settled | (code == 15) | ((vector >> (size << 3)) == 0))
+    h.claim(
+        "a raw group is its lanes' lossy words",
+        ~settled | (code != 15) | (vector.word_select(lane, 32) == h.past(words, 2)),
+    )
+    name = prefix.rstrip("_") or "group0"
+    h.cover(f"15 planes in {name}", settled & ~half & (code == 14) & mine & (plane == 14))
+    h.cover(f"{name} raw", settled & (code == 15))
+    if late_half is not None:
+        h.cover(f"14 planes of bf16 in {name}", settled & half & (code == 14) & mine & ~odd & (plane == 13))
+
+
+def dequantisation_unit(lanes: int, half: bool, h: Harness) -> None:
     """Claim what each lane's block reads and where its value goes; the block has a proof of its own."""
-    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes))
+    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes, half=half))
     inside = h.add(dut)
     codes, data = h.anything(4 * (lanes // 8), "codes"), h.anything(32 * lanes, "data")
     absent = h.anything(lanes, "absent")
-    h.m.d.comb += [dut.codes.eq(codes), dut.data.eq(data), dut.absent.eq(absent), dut.base.eq(e0)]
+    is_half = h.anything(1, "is_half") if half else C(0, 1)
+    base = Cat(e0[:7], is_half)
+    h.m.d.comb += [dut.codes.eq(codes), dut.data.eq(data), dut.absent.eq(absent), dut.base.eq(base)]
     plane = h.any_constant(range(15), "plane")
+    names = ("z", "word", "is_raw", "absent", "e0", "value", "impossible", *(["even"] if half else []))
     for lane in range(lanes):
-        group = data.word_select(lane // 8, 256)
-        read = {
-            name: inside[f"lane_{lane}.{name}"] for name in ("z", "word", "is_raw", "absent", "e0", "value")
-        }
+        group, place = data.word_select(lane // 8, 256), lane % 8
+        read = {name: inside[f"lane_{lane}.{name}"] for name in names}
+        fp32_bit = group.word_select(plane, 8)[place]
+        pair = group.word_select(plane, 16).word_select(place, 2)
         h.claim(
-            "each lane reads its bit of every plane",
-            read["z"].bit_select(plane, 1) == group.word_select(plane, 8)[lane % 8],
+            "each lane reads its bit of every plane" + (", of bf16 pairs the odd lane's" if half else ""),
+            read["z"].bit_select(plane, 1) == Mux(is_half, (plane < 14) & pair[1], fp32_bit),
         )
-        h.claim("each lane reads its raw word", read["word"] == group.word_select(lane % 8, 32))
+        if half:
+            h.claim(
+                "each even bf16 lane reads its bit of every plane",
+                ~is_half | (plane == 14) | (read["even"].bit_select(plane, 1) == pair[0]),
+            )
+        h.claim("each lane reads its raw word", read["word"] == group.word_select(place, 32))
         h.claim(
             "each lane reads its group's code and parameters",
             (read["is_raw"] == codes.word_select(lane // 8, 4).all())
             & (read["absent"] == absent[lane])
-            & (read["e0"] == e0),
+            & (read["e0"] == base),
         )
         h.claim(
             "each lane's value is its word of the burst", dut.burst.word_select(lane, 32) == read["value"]
         )
+        h.claim("each lane says whether it is impossible", dut.impossible[lane] == read["impossible"])
     h.cover("a raw group", (codes == 15) if lanes == 8 else (codes == 0xF3))
 
 
@@ -234,7 +365,14 @@ def rotation(data_bytes: int, unit: int, stages: int, h: Harness) -> None:
     h.cover("the longest rotation", settled & (amount == units - 1) & (place == 2) & (result != late))
 
 
-_JOINING = "parts.joining"
+_JOINING, _PLANES, _BACK = "parts.joining", "codec.planes.plane_unit", "codec.planes.dequantisation_unit"
+
+
+def _to(latency: int) -> dict[str, int]:
+    """Let covers and faults have the cycles to the outputs. Induction needs fewer, and is cheaper so."""
+    return {"cover_depth": latency + 2, "refute_depth": latency + 2}
+
+
 PROOFS = (
     *(
         Proof(f"shifter_tree, join of {size} bytes", partial(join, size, stages), stages + 2, (
@@ -252,10 +390,17 @@ PROOFS = (
     ),
     *(
         Proof(f"compression_unit, {lanes} lanes", partial(compression_unit, lanes),
-              CompressionUnit.latency_of(Beat(lanes)) + 2, (
-            Fault("codec.paper.compression_unit", "tree.tags[i].eq", "tree.tags[i ^ (i > 4)].eq"),
-        ))
-        for lanes in WIDTHS
+              ShifterTree.latency_of(Beat(lanes)) + 1,
+              tuple(Fault("codec.paper.compression_unit", old, new) for old, new in faults),
+              **_to(CompressionUnit.latency_of(Beat(lanes))))
+        for lanes, faults in (
+            # With 16 lanes, one that a short run shows.
+            (8, (
+                ("self.size.eq(tree.size)", "self.size.eq(0)"),
+                ("cleared[i].eq(block.cleared)", "cleared[i].eq(~block.cleared)"),
+            )),
+            (16, (("tree.tags[i].eq", "tree.tags[i ^ (i > 4)].eq"),)),
+        )
     ),
     *(
         Proof(f"decompression_unit, {lanes} lanes", partial(decompression_unit, lanes),
@@ -265,18 +410,37 @@ PROOFS = (
         for lanes in WIDTHS
     ),
     *(
-        Proof(f"plane_unit, {lanes} lanes", partial(plane_unit, lanes),
-              PlaneUnit.latency_of(Beat(lanes)) + 2, (
-            Fault("codec.planes.plane_unit", "min(plane + 1, _MOST_PLANES)", "min(plane + 1, 13)"),
-        ))
-        for lanes in WIDTHS
+        Proof(f"plane_unit, {lanes} lanes{', bf16' if half else ''}", partial(plane_unit, lanes, half),
+              LaneQuantiser.LATENCY + 3, faults, **_to(PlaneUnit.latency_of(Beat(lanes))))
+        for lanes, half, faults in (
+            (8, False, (
+                Fault(_PLANES, "min(plane + 1, _MOST_PLANES)", "min(plane + 1, 13)"),
+                Fault(_PLANES, "self.aligned.eq(p.vector)", "self.aligned.eq(~p.vector)"),
+                Fault(_PLANES, "self.carries[i].eq(block.carry)", "self.carries[i].eq(0)"),
+            )),
+            (16, False, (
+                Fault(_PLANES, "(lower.vector, upper.vector)", "(upper.vector, lower.vector)"),
+                Fault(_PLANES, "Cat(lower.code, upper.code)", "Cat(upper.code, lower.code)"),
+            )),
+            (8, True, (
+                Fault(_PLANES, "gained[:16].eq(block.gained)", "gained[:16].eq(0)"),
+                Fault(_PLANES, "zip(p.even, p.planes,", "zip(p.planes, p.even,"),
+            )),
+            (16, True, (Fault(_PLANES, "half & self.present[i]", "self.present[i]"),)),
+        )
     ),
     *(
-        Proof(f"dequantisation_unit, {lanes} lanes", partial(dequantisation_unit, lanes),
-              DequantisationUnit.LATENCY + 2, (
-            Fault("codec.planes.dequantisation_unit", "8 * plane + place]", "8 * plane + (place ^ 1)]"),
-        ))
-        for lanes in WIDTHS
+        Proof(f"dequantisation_unit, {lanes} lanes{', bf16' if half else ''}",
+              partial(dequantisation_unit, lanes, half), DequantisationUnit.LATENCY + 2, faults)
+        for lanes, half, faults in (
+            (8, False, (
+                Fault(_BACK, "8 * plane + place]", "8 * plane + (place ^ 1)]"),
+                Fault(_BACK, "self.impossible[lane].eq(block.impossible)", "self.impossible[lane].eq(0)"),
+            )),
+            (16, False, (Fault(_BACK, "8 * plane + place]", "8 * plane + (place ^ 1)]"),)),
+            (8, True, (Fault(_BACK, "m.d.comb += block.even.eq(even)", "m.d.comb += block.even.eq(odd)"),)),
+            (16, True, (Fault(_BACK, "z = Mux(self.base[-1], odd, z)", "z = Mux(self.base[-1], even, z)"),)),
+        )
     ),
     *(
         Proof(f"rotation, {data_bytes} bytes by {unit}", partial(rotation, data_bytes, unit, stages),

@@ -14,6 +14,9 @@ from inceptionn.hdl.parts.beat import Beat
 SHIM = 8
 """Bytes after a restored frame's headers, at least."""
 
+Plans = list[tuple[Value, Value]]
+"""Whether there is a plan, and the plan; for each place of the queue."""
+
 
 def swapped(value: Value) -> Value:
     """16 bits in the byte order of ``tdata``."""
@@ -99,14 +102,74 @@ def receive_layout(lanes: int, h: Harness) -> None:
     m.d.sync += [waited.eq(dut.beats.valid & ~dut.beats.ready), was_beat.eq(Value.cast(beat))]
     h.assume("a beat stays until it is taken", ~waited | (dut.beats.valid & (Value.cast(beat) == was_beat)))
 
+    plans = held_plans(h, inside, model)
+    order_waits = orders(h, dut, model, plans)
     parts(h, dut, model)
-    endings(h, dut, inside, model)
+    endings(h, dut, model, order_waits)
     accounts(h, dut, inside, model)
-    invariants(h, inside, model)
+    invariants(h, inside, model, plans)
     h.cover(
         "the third part of a restored frame with a tag, of 32 bytes of payload",
         model.take_part & order.restore & order.vlan & (at_part == 2) & (order.payload_length == 32),
     )
+
+
+def held_plans(h: Harness, inside: Inside, model: Model) -> Plans:
+    """Return what the two places of the queue hold, the older first."""
+    valid, full = inside["plans.o__valid"], inside["plans.full"]
+    ring = Ring(h, inside, "plans.ring", len(Value.cast(model.plan)) - 1, 4)
+    ring.claim_addresses(Cat(valid ^ full, valid & full))
+    h.invariant("the second plan comes after a first", ~full | valid)
+    # The last field is in registers.
+    return [
+        (there, Cat(ring.word(C(place, 1)), inside[f"plans.{name}"]))
+        for place, (there, name) in enumerate(((valid, "output"), (full, "spare")))
+    ]
+
+
+def orders(h: Harness, dut: ReceiveLayout, model: Model, plans: Plans) -> Value:
+    """Claim that the model's order in force is one that came; return whether one waits to come in force.
+
+    One order, any, is followed from the port, and any bit of it.
+    """
+    m = h.m
+    given = Value.cast(dut.orders.payload)
+    accepted = dut.orders.valid & dut.orders.ready
+    bit, kept, following = h.any_constant(range(len(given)), "order_bit"), Signal(), Signal(name="following")
+    count, ahead = (Signal(3, name=f"orders_{name}") for name in ("count", "ahead"))
+    # In the cycle after it has begun, an order is in force and still counted.
+    begun = Signal(name="begun")
+    m.d.sync += [begun.eq(model.begins), count.eq(count + accepted - begun)]
+
+    def of(value: Any) -> Value:
+        return Value.cast(value).bit_select(bit, 1)
+
+    behind, stays = Signal(), Signal(name="stays")
+    comes = begun & following & (ahead == 0)
+    m.d.sync += stays.eq((comes | stays) & ~model.load)
+    with m.If(accepted & ~following & ~stays & h.anything(1, "choose_order")):
+        m.d.sync += [
+            following.eq(1), ahead.eq(count - begun), kept.eq(of(given)), behind.eq(count != begun)
+        ]  # fmt: skip
+    with m.Elif(following & begun):
+        m.d.sync += [ahead.eq(ahead - 1), following.eq(ahead != 0)]
+    h.claim(
+        "the orders accepted come in force in their order; any bit of one is as it came, to its frame's end",
+        ~(comes | stays) | (of(model.order) == kept),
+    )
+    h.claim("no more orders come in force than were accepted", ~begun | (count != 0))
+    h.claim("at most two wait for the frame in force, so none is lost", count - begun <= 2)
+    h.invariant("the order followed waits, or has just begun", ~following | (ahead < count))
+    place: Value = begun
+    for there, plan in plans:
+        h.invariant("it is in its place", ~(following & there & (ahead == place)) | (of(plan) == kept))
+        place = place + there
+    h.invariant("the orders are those in the queue, and the one that has begun", count == place)
+    h.cover(
+        "an order comes in force that waited behind another",
+        comes & behind & kept & (bit == len(given) - 1),
+    )
+    return count != begun
 
 
 def parts(h: Harness, dut: ReceiveLayout, model: Model) -> None:
@@ -160,7 +223,7 @@ def parts(h: Harness, dut: ReceiveLayout, model: Model) -> None:
     h.claim("what is offered stays until it is taken", ~stalled | (shown & (was_part == now)))
 
 
-def endings(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> None:
+def endings(h: Harness, dut: ReceiveLayout, model: Model, order_waits: Value) -> None:
     """Beats, tails, and the end of a frame; nothing stalls."""
     m, beat, order = h.m, dut.beats.payload, model.order
     h.claim("a beat is taken after its order has come, and none of the next frame",
@@ -171,7 +234,7 @@ def endings(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> Non
     h.claim("an order comes in force when all of the frame before has been taken",
             ~model.load | ~model.open | model.close)  # fmt: skip
     idle = Signal(2)
-    runs = dut.beats.valid & dut.parts.ready & inside["plans.o__valid"]
+    runs = dut.beats.valid & dut.parts.ready & (model.open | order_waits)
     m.d.sync += idle.eq(Mux(runs & ~model.take_beat & ~model.take_part, idle + 1, 0))
     h.claim("with order, beat and room, something is taken within 3 cycles", idle != 3)
     h.invariant(
@@ -224,18 +287,11 @@ def accounts(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> No
     )  # fmt: skip
 
 
-def invariants(h: Harness, inside: Inside, model: Model) -> None:
+def invariants(h: Harness, inside: Inside, model: Model, plans: Plans) -> None:
     """Claim what the registers say of the frame in force."""
     order, width, at_part = model.order, model.width, model.at_part
     bits = width.place_bits
-    valid, full = inside["plans.o__valid"], inside["plans.full"]
-    ring = Ring(h, inside, "plans.ring", len(Value.cast(model.plan)) - 1, 4)
-    ring.claim_addresses(Cat(valid ^ full, valid & full))
-    h.invariant("the second plan comes after a first", ~full | valid)
-    # The last field is in registers.
-    first, second = (Cat(ring.word(C(place, 1)), inside[f"plans.{name}"])
-                     for place, name in enumerate(("output", "spare")))  # fmt: skip
-    for there, raw in ((valid, first), (full, second), (model.open, inside["plan"])):
+    for there, raw in (*plans, (model.open, inside["plan"])):
         plan = _Plan(raw)
         whole = (plan.order.payload_at + plan.order.payload_length)[:17]
         rest = whole[2:bits] <= plan.order.payload_at[2:bits]
@@ -311,6 +367,10 @@ PROOFS = tuple(
         Fault(_LAYOUT, "_place_bits] <= order.payload_at[2", "_place_bits] < order.payload_at[2"),
         Fault(_LAYOUT, "next_part.ends & (tail_seen | (", "next_part.ends & (tail_seen & ("),
         Fault(_LAYOUT, "order.total_length - IPV4.size", "order.total_length"),
+        *((
+            Fault(_LAYOUT, "plan.order.eq(order)", "plan.order.eq(Value.cast(order) ^ (1 << 3))"),
+            Fault(_LAYOUT, "self.orders.ready.eq(plans.i.ready)", "self.orders.ready.eq(1)"),
+        ) if lanes == 8 else ()),
     ), cover_depth=10, refute_depth=9)
     for lanes in (8, 16)
 )  # fmt: skip

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes docs/assurance.md from what the commands recorded: ``python tests/prove/page.py``."""
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[2] / "docs"
+import records
+
+from inceptionn.system import atomic_file
 
 _HEAD = """\
 # Assurance
 
 What is proved about the RTL, what its benches are worth, and what neither covers. Commands write their
-results into `docs/assurance*.json`, and this page from these. The commit is that of the RTL that was
-examined, with `+` if it had changed since.
+results into `docs/assurance*.json`, and this page from these. *RTL* is the last commit that had changed the
+RTL when it was examined. With `+` the record is not about today's circuit: the component has changed since.
 
 | command | what it does | record with |
 |---|---|---|
@@ -26,7 +26,7 @@ examined, with `+` if it had changed since.
 | `make software-mutants` | changes the host library; its tests must notice | `SOFTWARE_ARGS=--record` |
 | `make soak-frames` | frames through the NIC | `FRAMES_ARGS="--json docs/assurance-frames.json"` |
 | `make steadiness` | the quick tests, again and again beside a load | `STEADINESS_ARGS=--record` |
-| `make fuzz` | spoilt input to the C kernels under sanitizers, and to all readers | |
+| `make fuzz` | spoilt input to the C kernels under sanitizers, and to all readers | `FUZZ_ARGS=--record` |
 | `python tests/prove/page.py` | writes this page | |
 
 ## Components
@@ -34,7 +34,8 @@ examined, with `+` if it had changed since.
 *Score* is the part of the mutants that are not equivalent that the bench killed. *Lines* are branches of the
 emitted Verilog that the bench reached, *toggles* the directions of single bits that moved; constant bits, and
 those that no legal input moves, count as not reached. What a proof assumes stands with the proof, below. A
-component without a row has neither proof nor mutants of its own; it is tested inside others.
+component without a row has neither proof nor mutants of its own; it is tested inside others. *Claims* are
+those of the proofs, with the invariants that they need; the RTL is that of proofs, mutants and coverage.
 """
 
 _MUTANTS = """\
@@ -45,9 +46,8 @@ sample is spread over modules, cells, wires and lines, and that of the NIC over 
 component's own cocotb bench then runs, in its usual size. A mutant is *killed* if a test fails, or if the
 simulation takes ten times the processor time that it takes without a mutant. It is *equivalent* if Yosys
 proves by induction that both agree in the next cycle if they agreed in all before (the bench has shown that
-they agree at first), or for the reason below. The others *survive*: each is a missing test until a proof
-shows otherwise, which may not have been tried, or take too long. That of `registers` is in a bit of a counter
-that no bench lives to see.
+they agree at first), or if no legal input shows it, for the reason below. The others *survive*: each is a
+missing test until a proof shows otherwise, which may not have been tried, or take too long.
 
 Benches were extended until they killed the mutants of this very sample, and reasons were found by reading. So
 the scores say less about mutants that were not drawn.
@@ -85,7 +85,7 @@ _SOFTWARE = """\
 Operators, numbers and statements of the C codec (its `.c` files), `sw/collectives` and `sw/transport`, each
 changed one at a time, at random; then those of the group's own tests run that reach the line, without the
 slow ones and those that start other processes. A mutant is killed if a test fails or takes 40 s. *Asked* is
-the size of the sample that was drawn: where fewer ran, the rest had no time. On a loaded machine a test may
+the size of the sample: changes of types and what no compiler takes do not run. On a loaded machine a test may
 fail for want of time, so a killed mutant of `transport` is less sure than one of the codec. A survivor
 without a reason is a missing test, or only a slow test or one of other processes sees it. The codec was
 judged on a processor with AVX-512. What decides whether a processor can run a kernel survives on one that can
@@ -107,6 +107,18 @@ lost and nothing hung. Continuous integration runs the first 100,000 of each dir
 |---|---|---|---|---|---|
 """
 
+_FUZZ = """\
+## Fuzz
+
+Spoilt and random input, for as long as the table says, without a finding. The first four run the C kernels
+under AddressSanitizer and UndefinedBehaviorSanitizer, or with threads under ThreadSanitizer, and compare the
+kernels with each other. The others must take an input or refuse it with the error that is meant for it;
+*member* and *server* have a rank that lies.
+
+| target | done | seconds | seed | `sw` |
+|---|---|---|---|---|
+"""
+
 _STEADINESS = """\
 ## Steadiness
 
@@ -126,7 +138,7 @@ After the sign-off of OpenTitan's blocks: *D* is for design, *V* for verificatio
 |---|---|---|
 | D1, D2 | function complete, interfaces and registers fixed for the version | reached |
 | D3 | no known fault; area and clock as specified | reached in this flow; no vendor's timing |
-| V1 | a bench for each component, a golden model, all in continuous integration | reached |
+| V1 | each component in a bench, its own or of what contains it; a golden model; all in CI | reached |
 | V2 | all verdicts and settings met, random tests, proofs of the critical parts | reached |
 | V3 | every component measured by mutants and coverage, no survivor without a reason; silicon | not reached |
 """
@@ -135,17 +147,27 @@ _NOT_PROVED = """\
 ## What is not proved
 
 - Components without a proof above. Their cocotb benches and the soaks test them.
-- That `ReceiveLayout` takes its orders in order: it holds them in an `ElasticRegister`, whose proof says so.
-- `AsyncQueue` under resets, `FrameQueue` and the AXI4-Lite decoder beyond the depths of the table; in so few
-  cycles a frame of `FrameQueue` has a few beats. A register that samples a bit of the other clock while it
-  changes is taken to get the old or the new value.
-- Engines and the NIC as a whole. Monitors hold the rules of AXI4-Stream at their ports (`tvalid` and payload
-  stay until accepted, `tkeep` without gaps, whole before `tlast`): in each replay and soak of the verilated
-  NIC, in the engines' benches, and at every output of a shell's bench. Of the latter, a test breaks each rule
-  and sees it reported.
-- `AlignmentUnit` after a reset of fewer cycles than `CompressionUnit` has stages, with data of a vector that
-  the reset has cut off; `EventCounters` in a reset.
-- A unit of several lanes as a whole: the proofs are about its lanes, its joins, and what each reads.
+- `AsyncQueue` under resets after 26 steps. With clocks of any order these are too few for an item that
+  follows a reset and another item; that it works again after a reset is shown with both clocks in step,
+  from rest, for two items. A register that samples a bit of the other clock while it changes is taken to
+  get the old or the new value.
+- `FrameQueue` after the cycles of the table, in which a frame has a few beats; if it drops frames, no frame
+  of three beats after another one.
+- The register bank: what is read beside a write that is not answered yet; offsets, resets and masks, which
+  come from the RTL's own table. Of `registers`, the wires of `clear`, of reads of counters and of settings
+  are proved for `paper`; that the counters answer and clear is left to their bench.
+- The AXI4-Lite decoder for other than two slaves and four pages.
+- `OnesComplementSum` with 16 lanes for more than 16 carries, and for sums of 2^29 and more, which take more
+  than 16 KiB.
+- Fields of the headers but verdict, settings and payload of a frame that is refused.
+- Engines and the NIC as a whole. Monitors hold the rules of AXI4-Stream at their ports (`tvalid` and
+  payload stay until accepted, `tkeep` without gaps, whole before `tlast`): in each replay and soak of the
+  verilated NIC, in the engines' benches, and at every output of a shell's bench. Of the latter, a test
+  breaks each rule and sees it reported.
+- `AlignmentUnit` after a reset of fewer cycles than `CompressionUnit` has stages, with data of a vector
+  that the reset has cut off; `EventCounters` in a reset.
+- A unit of several lanes as one function: each output is tied to lanes, groups and joins that have proofs
+  of their own.
 - That Verilog from this RTLIL, and what other tools make of it, does the same; timing.
 - The mutants are a sample, of the components that have a number in the table; those of the host library are
   a smaller one. Components without a figure of coverage were not measured.
@@ -167,10 +189,14 @@ def _row(result: dict[str, Any]) -> str:
     claims, faults = len(result["claims"]) + len(result["invariants"]), len(result["faults"])
     depth = f"bounded, {result['depth']}" if result["bounded"] else f"induction, {result['depth']}"
     columns = (result["name"], claims, depth, len(result["covers"]), faults, f"{result['cpu_s']:.0f}")
-    return f"| {' | '.join(map(str, columns))} | {result['commit']} |"
+    return f"| {' | '.join(map(str, columns))} | {_rtl(result)} |"
 
 
-Rows = list[dict[str, Any]]
+def _rtl(row: dict[str, Any] | None) -> str:
+    return "" if row is None else row["commit"].rstrip("+") + "+" * row["stale"]
+
+
+Rows = records.Rows
 
 
 def _reached(points: list[int]) -> str:
@@ -184,8 +210,8 @@ def _components(proofs: Rows, mutants: Rows, coverage: Rows) -> list[str]:
     proved: dict[str, list[dict[str, Any]]] = {}
     for result in proofs:
         proved.setdefault(result["name"].partition(",")[0], []).append(result)
-    head = "component, claims proved, depth, CPU s, mutants, killed, equivalent, survived, score"
-    lines = ["| " + head.replace(",", " |") + " | lines | toggles | seed | RTL |", "|---" * 13 + "|"]
+    head = "component, claims, depth, CPU s, mutants, killed, equivalent, survived, score, lines, toggles"
+    lines = ["| " + head.replace(",", " |") + " | seed | RTL |", "|---" * 13 + "|"]
     total = dict.fromkeys(("mutants", "killed", "equivalent"), 0)
     for name in dict.fromkeys([*proved, *scored, *covered]):
         results, row = proved.get(name, []), scored.get(name)
@@ -196,9 +222,8 @@ def _components(proofs: Rows, mutants: Rows, coverage: Rows) -> list[str]:
         cells += _scored(row) if row else [""] * 5
         cover = covered.get(name)
         cells += [_reached(cover[kind]) if cover else "" for kind in ("line", "toggle")]
-        rows = [one for one in (*results, row, cover) if one]
-        commits = dict.fromkeys(one["commit"] for one in rows)
-        cells += [row["seed"] if row else "", ", ".join(commits)]
+        examined = (", ".join(dict.fromkeys(map(_rtl, results))), _rtl(row), _rtl(cover))
+        cells += [row["seed"] if row else "", " / ".join(one or "-" for one in examined)]
         lines.append(f"| {' | '.join(map(str, cells))} |")
         for key in total:
             total[key] += row[key] if row else 0
@@ -221,7 +246,8 @@ def _survivors(mutants: list[dict[str, Any]]) -> list[str]:
     for row in mutants:
         for one in [*row["survivors"], *row.get("reasons", [])]:
             place = f"| {row['name']} | `{one['change']}` | `{one['source']}` |"
-            lines.append(f"{place} {one.get('reason', 'survived')} |")
+            survives = "survives: " * (one in row["survivors"])
+            lines.append(f"{place} {survives}{one.get('reason', 'no reason is known')} |")
     return [*lines, ""]
 
 
@@ -231,10 +257,10 @@ def _held_out(rows: Rows) -> list[str]:
         return []
     total = {key: sum(row[key] for row in rows) for key in ("mutants", "equivalent", "killed", "first")}
     lines = [_HELD_OUT.rstrip()]
-    for row in [*rows, {"name": "all", "seed": "", "commit": "", **total}]:
+    for row in [*rows, {"name": "all", "seed": "", "commit": "", "stale": False, **total}]:
         first = _scored(row | {"killed": row["first"]})
         cells = [row["name"], row["mutants"], row["equivalent"], row["first"], first[-1]]
-        cells += [row["killed"], _scored(row)[-1], row["seed"], row["commit"]]
+        cells += [row["killed"], _scored(row)[-1], row["seed"], _rtl(row)]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return [*lines, ""]
 
@@ -271,12 +297,16 @@ def _steadiness(rows: Rows) -> list[str]:
     return [*lines, ""] if rows else []
 
 
-def page_of(records: dict[str, Rows]) -> str:
-    """Return the page's text."""
-    proofs, mutants, frames = (records[name] for name in ("proofs", "mutants", "frames"))
-    lines = [_HEAD, *_components(proofs, mutants, records["coverage"]), _MUTANTS, *_survivors(mutants)]
-    lines += [*_held_out(records["held-out"]), *_survivors(records["held-out"])]
-    lines += _software(records["software"])
+def page_of(known: dict[str, Rows], today: dict[str, str]) -> str:
+    """Return the page's text; ``today``: hashes of the circuits as they are."""
+    for name in ("proofs", "mutants", "held-out", "coverage"):
+        for row in known[name]:
+            one = f"proof {row['name']}" if name == "proofs" else row["name"]
+            row["stale"] = row.get("circuit") != today.get(one, "")
+    proofs, mutants, frames = (known[name] for name in ("proofs", "mutants", "frames"))
+    lines = [_HEAD, *_components(proofs, mutants, known["coverage"]), _MUTANTS, *_survivors(mutants)]
+    lines += [*_held_out(known["held-out"]), *_survivors(known["held-out"])]
+    lines += _software(known["software"])
     lines += [
         _PROOFS,
         f"{len(proofs)} harnesses, with covers and seeded faults. All faults were found.",
@@ -298,18 +328,18 @@ def page_of(records: dict[str, Rows]) -> str:
         f"| {row['commit']} |"
         for row in frames
     ]
-    return "\n".join([*lines, "", *_steadiness(records["steadiness"]), _NOT_PROVED, _STAGES])
+    lines += ["", _FUZZ.rstrip()] if known["fuzz"] else []
+    lines += [
+        f"| {row['name']} | {row['done']} | {row['seconds']:.0f} | {row['seed']} | {row['commit']} |"
+        for row in known["fuzz"]
+    ]
+    return "\n".join([*lines, "", *_steadiness(known["steadiness"]), _NOT_PROVED, _STAGES])
 
 
 def main() -> None:
     """Write the page from the records."""
-    names = ("mutants", "held-out", "frames", "coverage", "software", "steadiness")
-    paths = {"proofs": DOCS / "assurance.json"} | {name: DOCS / f"assurance-{name}.json" for name in names}
-    records = {
-        name: json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        for name, path in paths.items()
-    }
-    (DOCS / "assurance.md").write_text(page_of(records), encoding="utf-8")
+    text = page_of({name: records.load(name) for name in records.FILES}, records.today())
+    atomic_file.write(records.DOCS / "assurance.md", text)
 
 
 if __name__ == "__main__":

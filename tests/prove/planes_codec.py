@@ -83,27 +83,42 @@ def lane_quantiser(kind: LaneType, h: Harness) -> None:
     h.cover("a lane rounded up into the next exponent", settled & there & (restored[23:31] > e) & (q != 0))
 
 
-def lane_dequantiser(h: Harness) -> None:
-    e0, dut = any_e0(h), LaneDequantiser()
+def lane_dequantiser(half: bool, h: Harness) -> None:
+    """With ``half``, each word may be two bf16 lanes instead."""
+    e0, dut = any_e0(h), LaneDequantiser(half=half)
     h.add(dut)
     z, word = h.anything(Z_BITS, "z"), h.anything(32, "word")
     is_raw, absent = h.anything(1, "is_raw"), h.anything(1, "absent")
+    is_half = h.anything(1, "is_half") if half else Const(0, 1)
+    even = h.anything(BF16_LANES.planes, "even") if half else Const(0, BF16_LANES.planes)
     h.m.d.comb += [
-        dut.z.eq(z), dut.word.eq(word), dut.is_raw.eq(is_raw), dut.absent.eq(absent), dut.e0.eq(e0),
+        dut.z.eq(z), dut.word.eq(word), dut.is_raw.eq(is_raw), dut.absent.eq(absent),
+        dut.e0.eq(Cat(e0[:7], is_half)), *([dut.even.eq(even)] if half else []),
     ]  # fmt: skip
-    late_z, late_word, raw, gone = (h.past(value, dut.LATENCY) for value in (z, word, is_raw, absent))
+    late_z, late_even, late_word, raw, gone, bf16 = (
+        h.past(value, dut.LATENCY) for value in (z, even, word, is_raw, absent, is_half)
+    )
     settled = h.running(dut.LATENCY)
-    q = (late_z >> 1) + late_z[0]
-    value = Mux(raw, late_word, value_of(q, late_z[0], e0))
+    fp32 = value_of((late_z >> 1) + late_z[0], late_z[0], e0)
     h.claim(
         "the value is (z >> 1) + (z & 1) steps, negative for odd z; or the raw word",
-        ~settled | (dut.value == value),
+        ~settled | bf16 | (dut.value == Mux(raw, late_word, fp32)),
     )
+    any_set = late_z != 0
+    if half:
+        # To cut an fp32 value to 8 significant bits is to keep its upper half.
+        pair = Cat(value_of((late_even >> 1) + late_even[0], late_even[0], e0)[16:], fp32[16:])
+        h.claim(
+            "two bf16 lanes are those values, cut to 8 significant bits; or the raw word",
+            ~settled | ~bf16 | (dut.value == Mux(raw, late_word, pair)),
+        )
+        any_set = any_set | (bf16 & (late_even != 0))
+        h.cover("two bf16 lanes that are cut", settled & bf16 & ~raw & fp32[12] & (late_even > 1 << 11))
     h.claim(
         "an absent lane is impossible unless it is zero",
-        ~settled | (dut.impossible == (gone & Mux(raw, late_word != 0, late_z != 0))),
+        ~settled | (dut.impossible == (gone & Mux(raw, late_word != 0, any_set))),
     )
-    h.cover("the largest integer", settled & (late_z == (1 << Z_BITS) - 1) & ~raw)
+    h.cover("the largest integer", settled & ~bf16 & (late_z == (1 << Z_BITS) - 1) & ~raw)
     h.cover("an impossible lane", settled & dut.impossible)
 
 
@@ -129,7 +144,55 @@ def round_trip(h: Harness) -> None:
     h.cover("a lane that rounding changes", twice & (again.lossy != h.past(lane, 2 * LATEST + back.LATENCY)))
 
 
-_QUANTISER = "codec.planes.lane_quantiser"
+def bf16_round_trip(h: Harness) -> None:
+    """Two lanes of a word: a quantiser of fp32 takes the odd one above zeros, a narrow one the even."""
+    e0 = any_e0(h)
+    pair, other = h.anything(32, "pair"), h.anything(1, "other")
+    back = LaneDequantiser(half=True)
+    quantisers = {}
+    for name, word in (("first", pair), ("again", back.value)):
+        odd, even = quantisers[name] = LaneQuantiser(), LaneQuantiser(BF16_LANES)
+        h.add(odd, f"{name}_odd")
+        h.add(even, f"{name}_even")
+        h.m.d.comb += [odd.lane.eq(Cat(Const(0, 16), word[16:])), even.lane.eq(word[:16])]
+        for block in (odd, even):
+            h.m.d.comb += [block.present.eq(1), block.e0.eq(e0)]
+    h.add(back, "back")
+    odd, even = quantisers["first"]
+    lossy = Cat(even.lossy, odd.lossy[16:])
+    # A raw lane of the group makes all of them raw.
+    raw = odd.raw | even.raw | other
+    h.m.d.comb += [
+        back.z.eq(h.past(odd.z)), back.even.eq(h.past(even.z)), back.is_raw.eq(h.past(raw)),
+        back.word.eq(lossy), back.absent.eq(0), back.e0.eq(Cat(e0[:7], Const(1, 1))),
+    ]  # fmt: skip
+    settled, late = h.running(LATEST), h.past(pair, LATEST)
+    there = h.running(LATEST + back.LATENCY)
+    h.claim("the dequantiser restores both lossy lanes", ~there | (back.value == h.past(lossy, back.LATENCY)))
+    h.claim(
+        "the odd lane's lossy word and integer are no longer than bf16's",
+        ~settled | ((odd.lossy[:16] == 0) & (h.past(odd.raw) | ~h.past(odd.z)[-1])),
+    )
+    h.claim(
+        "both quantisers agree on equal lanes",
+        ~settled
+        | (late[:16] != late[16:])
+        | ((odd.lossy[16:] == even.lossy) & h.past((odd.raw == even.raw) & (odd.raw | (odd.z == even.z)))),
+    )
+    twice = h.running(2 * LATEST + back.LATENCY)
+    odd, even = quantisers["again"]
+    h.claim(
+        "quantising what was restored changes nothing",
+        ~twice | (Cat(even.lossy, odd.lossy[16:]) == h.past(back.value, LATEST)),
+    )
+    late = h.past(late, back.LATENCY)
+    h.cover(
+        "a pair that rounding changes",
+        there & (back.value[:16] != late[:16]) & (back.value[16:] != late[16:]) & back.value[:8].any(),
+    )
+
+
+_QUANTISER, _DEQUANTISER = "codec.planes.lane_quantiser", "codec.planes.lane_dequantiser"
 PROOFS = (
     Proof("lane_quantiser", partial(lane_quantiser, FP32_LANES), LATEST + 2, (
         Fault(_QUANTISER, "p.shift == place + 1", "p.shift == place + 2"),
@@ -142,12 +205,21 @@ PROOFS = (
         Fault(_QUANTISER, "(shift <= lacks)", "(shift < lacks)"),
         Fault(_QUANTISER, "p.shift == place + 1", "p.shift == place + 2"),
     )),
-    Proof("lane_dequantiser", lane_dequantiser, LaneDequantiser.LATENCY + 2, (
-        Fault("codec.planes.lane_dequantiser", "_BASE_ABOVE_E0 = 16", "_BASE_ABOVE_E0 = 15"),
-        Fault("codec.planes.lane_dequantiser", "(any_set | p.word_set)", "any_set"),
+    Proof("lane_dequantiser", partial(lane_dequantiser, False), LaneDequantiser.LATENCY + 2, (
+        Fault(_DEQUANTISER, "_BASE_ABOVE_E0 = 16", "_BASE_ABOVE_E0 = 15"),
+        Fault(_DEQUANTISER, "(any_set | p.word_set)", "any_set"),
+    )),
+    Proof("lane_dequantiser, bf16", partial(lane_dequantiser, True), LaneDequantiser.LATENCY + 2, (
+        Fault(_DEQUANTISER, "p.half, even_value[16:], value[:16]", "p.half, even_value[15:31], value[:16]"),
+        Fault(_DEQUANTISER, "any_set = any_set | even.any_set", "any_set = any_set"),
+        Fault(_DEQUANTISER, "~p.is_raw & p.half if prefix", "~p.is_raw if prefix"),
     )),
     Proof("lane_quantiser, round trip", round_trip, 2 * LATEST + LaneDequantiser.LATENCY + 2, (
         Fault(_QUANTISER, " + p.rounded[-1]", ""),
         Fault("codec.normalise", "Const(1, 2), by_4", "Const(0, 2), by_4"),
+    )),
+    Proof("lane_quantiser, bf16 round trip", bf16_round_trip, 2 * LATEST + LaneDequantiser.LATENCY + 2, (
+        Fault(_QUANTISER, "(p.shift <= place + lacks)", "(p.shift < place + lacks)"),
+        Fault(_DEQUANTISER, "Cat(Const(0, 16), self.word[:16])", "self.word"),
     )),
 )  # fmt: skip

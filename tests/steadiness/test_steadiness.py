@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command that runs the suite beside a load sees what fails, and names it."""
+"""The command that runs the suite beside a load sees what fails, and names it; the load ends with it."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("steadiness.py"))]
@@ -25,3 +27,21 @@ def test_failures_are_named(tmp_path: Path) -> None:
     assert "1 passed, 0 skipped, 1 failed" in done.stdout
     assert "test_few::test_bad" in done.stdout
     assert "0 of 1 runs without a failure" in done.stdout
+
+
+def test_the_load_ends_with_the_command(tmp_path: Path) -> None:
+    """Else processes that count would go on for ever, after a time limit of a shell or of CI."""
+    tests = tmp_path / "test_long.py"
+    tests.write_text("def test_long():\n    import time\n    time.sleep(600)\n")
+    options = ["--runs", "1", "--load", "1", "--jobs", "1", "--", str(tests)]
+    with subprocess.Popen(
+        [*COMMAND, *options], stdout=subprocess.DEVNULL, env=os.environ | {"INCEPTIONN_BUILD": str(tmp_path)}
+    ) as command:
+        children, until = [], time.monotonic() + 60
+        while len(children) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+            children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
+        command.send_signal(signal.SIGTERM)
+        assert command.wait(60) == 1
+    assert len(children) == 2
+    assert not any(Path(f"/proc/{child}").exists() for child in children)

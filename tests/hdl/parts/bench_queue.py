@@ -4,15 +4,13 @@
 import random
 
 import cocotb
-from queue_bench import DEPTH, PARAMETERS, SLACK, QueueBench
+from queue_bench import DEPTH, PARAMETERS, QueueBench
 
 STAGED, DIRECT = PARAMETERS.get("staged", False), PARAMETERS.get("direct", False)
 PLACES = DEPTH + 1 + PARAMETERS.get("elastic", False) + STAGED - DIRECT
 """Items that fit inside."""
 LATENCY = 2 + STAGED - DIRECT
 """Cycles from a push until the item can be popped."""
-LIMIT = DEPTH - SLACK - DIRECT
-"""Items with which ``room`` falls."""
 
 
 class TB(QueueBench):
@@ -21,7 +19,6 @@ class TB(QueueBench):
     def __init__(self, dut):
         super().__init__(dut, PLACES)
         self.popped = 0
-        self.few_since = 0
 
     async def step(self, push: float, pop: float) -> None:
         items, valid = self.items, self.read("o_valid")
@@ -31,8 +28,6 @@ class TB(QueueBench):
         if valid:
             found, (item, _) = self.read("o_payload"), items[0]
             assert found == item, f"cycle {self.now}: {found:#x}, not {item:#x}"
-        self.few_since = self.few_since if len(items) < LIMIT else self.now + 1
-        assert self.read("room") or self.now <= self.few_since, "room rises late"
         wants, takes = self.may_push(push), random.random() < pop
         if takes and valid:
             items.popleft()

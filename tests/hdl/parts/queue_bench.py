@@ -11,6 +11,8 @@ from inceptionn.sim.runner import bench_parameters
 PARAMETERS = bench_parameters()
 TAKE = "o_room" if PARAMETERS.get("forward") else "o_ready"
 WIDTH, DEPTH, SLACK = PARAMETERS["shape"], PARAMETERS["depth"], PARAMETERS["slack"]
+LIMIT = DEPTH - SLACK - (PARAMETERS.get("forward", False) or PARAMETERS.get("direct", False))
+"""Items with which ``room`` falls."""
 
 
 class QueueBench(Lockstep):
@@ -26,6 +28,7 @@ class QueueBench(Lockstep):
         """Every item inside, with the cycle of its push."""
         self.credit = SLACK
         self.most = 0
+        self.few_since = 0
 
     async def step(self, push: float, pop: float) -> None:
         """One cycle; ``push`` and ``pop`` are probabilities."""
@@ -35,6 +38,8 @@ class QueueBench(Lockstep):
         """Whether the producer pushes in this cycle; checks ``room``. Before anything leaves."""
         room = self.read("room")
         assert not room or self.places - len(self.items) >= SLACK, f"room with {len(self.items)} items inside"
+        self.few_since = self.few_since if len(self.items) < LIMIT else self.now + 1
+        assert room or self.now <= self.few_since, f"cycle {self.now}: room rises late"
         self.credit = SLACK if room else self.credit
         wants = random.random() < push and bool(room or self.credit)
         self.credit -= wants and not room

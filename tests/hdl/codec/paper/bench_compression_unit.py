@@ -5,7 +5,15 @@ import random
 
 import numpy as np
 from chosen_beat import BEAT
-from compressor_blocks import ALL_PARAMETERS, EDGE_LANES, WIDTH, any_parameters, groups_of, some_lanes
+from compressor_blocks import (
+    ALL_PARAMETERS,
+    EDGE_LANES,
+    WIDTH,
+    any_parameters,
+    groups_of,
+    lanes_near,
+    some_lanes,
+)
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.paper.compression_unit import CompressionUnit
@@ -52,4 +60,14 @@ async def every_number_of_lanes(tb):
             params = any_parameters(random) if random.getrandbits(1) else random.choice(ALL_PARAMETERS)
             await tb.send(some_lanes(count, params, random), params)
             await tb.settle()
+    await tb.drain()
+
+
+@TB.test()
+async def numbers_of_any_size(tb):
+    """Lanes beside numbers that hardware takes and no bound has."""
+    for _ in range(200):
+        params = any_parameters(random)
+        await tb.send(lanes_near(3 * WIDTH, params, random), params)
+        await tb.settle()
     await tb.drain()

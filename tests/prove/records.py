@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Keeps what the assurance commands found, ``docs/assurance*.json``, and tells if it is about today's RTL."""
+
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from inceptionn.hdl.catalogue import CATALOGUE
+from inceptionn.hdl.verilog import to_rtlil
+from inceptionn.system import atomic_file
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "hdl"))
+from same_rtl import anonymous  # noqa: E402
+
+DOCS = ROOT / "docs"
+BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve()
+FILES = {
+    "proofs": "assurance.json",
+    **{
+        name: f"assurance-{name}.json"
+        for name in ("mutants", "held-out", "coverage", "software", "frames", "fuzz", "steadiness")
+    },
+}
+
+Rows = list[dict[str, Any]]
+
+
+def load(name: str) -> Rows:
+    """Return a record's rows; ends the command if the file cannot be read."""
+    path = DOCS / FILES[name]
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    except ValueError as error:
+        raise SystemExit(f"{path} is not JSON ({error}); git checkout {path.relative_to(ROOT)}") from None
+
+
+def save(name: str, rows: Rows) -> None:
+    """Write a record; a row of coverage is one line."""
+    text = json.dumps(rows, indent=1)
+    if name == "coverage":
+        text = "[\n " + ",\n ".join(map(json.dumps, rows)) + "\n]"
+    atomic_file.write(DOCS / FILES[name], text + "\n")
+
+
+def put(name: str, new: Rows, order: Iterable[str]) -> None:
+    """Put rows into a record in place of those of the same name, in this order; others are dropped."""
+    known = {row["name"]: row for row in [*load(name), *new]}
+    save(name, [known[one] for one in order if one in known])
+
+
+def commit(folder: str = "hdl") -> str:
+    """Return the last commit that changed the folder, with "+" if it has changed since."""
+    git = ["git", "-C", str(ROOT)]
+    log = [*git, "log", "-1", "--format=%h", "--abbrev=8", "--", folder]
+    name = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+    return name + ("+" if subprocess.run([*git, "diff", "--quiet", "HEAD", "--", folder]).returncode else "")
+
+
+def digest(rtlil: str) -> str:
+    """Hash of a circuit, whatever its names and lines of source are."""
+    return hashlib.sha256(anonymous(rtlil).encode()).hexdigest()[:12]
+
+
+def circuit(name: str) -> str:
+    """Hash of a component of the catalogue as it is today, in its usual size."""
+    return digest(to_rtlil(CATALOGUE[name].make(), name))
+
+
+def today() -> dict[str, str]:
+    """Hashes of all components with a bench, and of all harnesses, by name.
+
+    They take a minute; those of the last call are kept in ``build`` until a source of the RTL or of a harness
+    changes.
+    """
+    sources = sorted([*(ROOT / "hdl").rglob("*.py"), *(ROOT / "tests" / "prove").glob("*.py")])
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    cache = BUILD / "circuits.json"
+    kept = json.loads(cache.read_text()) if cache.exists() else {}
+    if kept.get("state") != state:
+        proofs = importlib.import_module("prove")
+        found = {name: circuit(name) for name, entry in CATALOGUE.items() if entry.bench}
+        found |= {f"proof {name}": proofs.circuit(proof) for name, (_, proof) in proofs.load().items()}
+        kept = {"state": state, "circuits": found}
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.write(cache, json.dumps(kept))
+    return kept["circuits"]
