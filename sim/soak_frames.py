@@ -25,6 +25,7 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.commands.console import Console, new_progress
 from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, Direction, parameters_word
+from inceptionn.hdl.yosys import YosysMissing
 from inceptionn.system import atomic_file
 from inceptionn.wire import Parameters, PlanesParameters
 
@@ -250,4 +251,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except YosysMissing as missing:
+        sys.exit(str(missing))
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on from here")
