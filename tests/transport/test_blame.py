@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from outcomes import Group, messages
 
 from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout
 from inceptionn.transport.base import silent_of
+from inceptionn.transport.tcp import transport
 
 
 def test_what_the_control_line_said_wins(tcp: Group) -> None:
@@ -104,6 +107,27 @@ def test_who_is_silent_is_asked_anew(tcp: Group) -> None:
         return found
 
     assert tcp(3, run)[1] == [2]
+
+
+def test_a_rank_that_data_reaches_waits_no_longer(tcp: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, else rank 0 would go on to name the rank it waited for in its place.
+
+    Its clock shows at once that half of its time limit is over, so it has told rank 0 of its wait.
+    """
+
+    def run(t: TcpTransport) -> Any:
+        if t.rank:
+            clock = chain([0.0], repeat(20.0))
+            monkeypatch.setattr(transport, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+            t.recv_into(0, bytearray(1))
+            return t.exchange(None)
+        t._control.pump(10)
+        told = dict(t._control._waits)
+        t.send(1, b"x")
+        t.exchange(None)  # what rank 1 says comes after what it said before
+        return told, t._control._waits
+
+    assert tcp(2, run, timeout=40.0)[0] == ({1: [0]}, {})
 
 
 def test_the_reason_of_another_rank_is_printed_escaped(tcp: Group) -> None:

@@ -10,7 +10,7 @@ import pytest
 from outcomes import Group, messages
 
 from inceptionn import Codec
-from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout
+from inceptionn.transport import PeerLost, Transport, TransportError, TransportTimeout, loopback
 
 
 def payload(length: int, seed: int) -> bytes:
@@ -103,6 +103,35 @@ def test_floats_are_a_stream_cut_by_the_receiver(group: Group) -> None:
     assert np.all((y == x) | (y == lossy))
 
 
+def test_no_floats_are_complete_at_once(group: Group) -> None:
+    def run(t: Transport) -> list[bool]:
+        requests = [
+            t.irecv_into(1 - t.rank, bytearray(), tagged=True), t.isend(1 - t.rank, b"", tagged=True)
+        ]  # fmt: skip
+        found = [request.test() for request in requests]
+        t.barrier()
+        return found
+
+    assert group(2, run, nic=Codec()) == [[True, True]] * 2
+
+
+def test_all_are_waited_for(group: Group) -> None:
+    def run(t: Transport) -> list[bytearray]:
+        buffers = [bytearray(1) for _ in range(3)]
+        if t.rank:
+            t.recv_into(0, bytearray(1))  # so that rank 0 has not received anything before it waits
+            t.wait_all([t.isend(0, bytes([i])) for i in range(3)])
+        else:
+            requests = [t.irecv_into(1, buffer) for buffer in buffers]
+            t.send(1, b"x")
+            t.wait_all(requests)
+        found = [bytearray(buffer) for buffer in buffers]
+        t.barrier()
+        return found
+
+    assert group(2, run)[0] == [b"\0", b"\1", b"\2"]
+
+
 def test_exchange_and_barrier(group: Group) -> None:
     def run(t: Transport) -> list[Any]:
         found = [t.exchange({"rank": t.rank, "text": "ü" * (i + 1), "none": None}) for i in range(10)]
@@ -116,6 +145,19 @@ def test_exchange_and_barrier(group: Group) -> None:
     results = group(3, run)
     want = [[{"rank": r, "text": "ü" * (i + 1), "none": None} for r in range(3)] for i in range(10)]
     assert results == [want] * 3
+
+
+def test_another_time_limit_for_a_while() -> None:
+    (t,) = loopback(1, timeout=3.0)
+    with t.patience(0.5):
+        assert t.timeout == 0.5
+    with t.patience(None):
+        assert t.timeout == 3.0
+    wrong: Any
+    for wrong in (0, -1, float("inf"), float("nan"), "1"):
+        with pytest.raises(ValueError, match="timeout must be a number of seconds above 0, not "):
+            t.patience(wrong).__enter__()
+    assert t.timeout == 3.0
 
 
 def test_a_group_of_one(group: Group) -> None:
@@ -236,6 +278,10 @@ def test_closing_twice_and_using_what_is_closed(group: Group) -> None:
         t.close()
         with pytest.raises(TransportError, match="closed"):
             t.send(1 - t.rank, b"x")
+        with pytest.raises(TransportError, match="closed"):
+            t.irecv_into(1 - t.rank, bytearray(1))
+        with pytest.raises(TransportError, match="closed"):
+            t.wait_any([], 0)
         with pytest.raises(TransportError, match="closed"):
             t.exchange(1)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from outcomes import outcomes
 
-from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
+from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
 from inceptionn.transport.tcp import formation, mesh
 from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
@@ -211,6 +211,20 @@ def test_a_rank_connects_again_until_its_time_is_over_or_another_is_lost(
     assert isinstance(raised.value, PeerLost) == (error is PeerLost)
 
 
+def test_who_listens_but_shows_no_token_gets_what_is_left_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Here there is nothing left once it has sent its nonce."""
+    clock = iter([0.0, 5.0])
+    monkeypatch.setattr(mesh, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as ours:
+        with listener.accept()[0] as theirs:
+            theirs.sendall(b'{"nonce":"%b"}\n' % (b"0" * 64))
+            with pytest.raises(TimeoutError):
+                mesh._identify(Line(ours, 10), 1, 0, mesh.Terms(0, None, 5, b"", "session"), 5.0)
+        assert ours.gettimeout() == 0.001
+
+
 @pytest.mark.parametrize(
     ("length", "text"),
     [
@@ -226,6 +240,23 @@ def test_a_rank_that_vanishes_before_its_connection_for_floats(length: int, text
     with vanished, pytest.raises(TransportError) as raised:
         mesh._accept_floats(rank, vanished, {}, mesh.Terms(0, None, 5, b"", "session"))
     assert str(raised.value) == text
+
+
+def test_a_connection_for_floats_that_never_comes_is_a_time_out() -> None:
+    with ExitStack() as stack:
+        accepting = stack.enter_context(listen(("127.0.0.1", 0)))
+        stack.enter_context(socket.create_connection(accepting.getsockname(), 10))
+        messages = stack.enter_context(accepting.accept()[0])
+
+        def pump() -> None:
+            assert not accepting.getblocking()  # else the next call would wait without end
+
+        control = SimpleNamespace(fileno=messages.fileno, pump=pump)
+        rank: Any = SimpleNamespace(
+            rank=0, size=2, recv_into=lambda peer, buffer: 2, sockets=lambda: {1: messages}, _control=control
+        )
+        with pytest.raises(TransportTimeout, match="^rank 1 did not connect to rank 0$"):
+            mesh._accept_floats(rank, accepting, {}, mesh.Terms(0, None, 0, b"", "session"))
 
 
 def test_a_connection_for_floats_that_fails_leaves_no_descriptor(port: int) -> None:

@@ -24,7 +24,7 @@ from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.joining import await_welcome
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.mesh import Terms
-from inceptionn.transport.tcp.rendezvous import _Gathering, listen
+from inceptionn.transport.tcp.rendezvous import GRACE, _Gathering, listen
 from inceptionn.transport.tcp.secret import nonce, proof, secret_of, shared
 
 
@@ -134,6 +134,33 @@ def test_who_was_asked_for_a_proof_and_went_is_forgotten(port: int) -> None:
             assert not gathering._asked
 
 
+def test_an_error_lists_no_more_than_four_refusals() -> None:
+    class Stranger:
+        said: Any = None
+
+        def send(self, said: dict[str, Any]) -> None:
+            self.said = said
+
+    closed: list[Any] = []
+    acceptor: Any = SimpleNamespace(reject=closed.append)
+    gathering = _Gathering(acceptor, hello(0, 9), b"right")
+    strangers: list[Any] = [Stranger() for _ in range(6)]
+    for rank, stranger in enumerate(strangers, 1):
+        gathering.take(stranger, hello(rank, 9, secret=False))
+        assert stranger.said["refused"].startswith(f"rank {rank} has no secret")
+    assert closed == strangers
+    assert [said.split()[1] for said in gathering.refused] == ["1", "2", "3", "4"]
+
+
+def test_a_stranger_that_is_wrong_is_closed_before_the_ranks_have_come(port: int) -> None:
+    found, threads = begun(port, 2)
+    with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+        stranger.sendall(b'{"rank":1}\n')
+        assert stranger.recv(1) == b""
+    end(threads)
+    assert found == [[0, 1]] * 2
+
+
 def test_what_was_heard_cannot_be_used_again(port: int) -> None:
     found, threads = begun(port, 2, secret="right")
     greeting = hello(1, 2)
@@ -179,6 +206,28 @@ def test_what_only_claims_to_be_rank_0_is_found_out(
             await_welcome(Line(ours, 5), hello(1, 2), 5, b"right")
         ours.close()
         thread.join(10)
+
+
+def test_a_rank_waits_longer_than_rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it hears from rank 0 which ranks are missing. The clock stands still, so all of its time is left."""
+    monkeypatch.setattr(joining, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    limits = []
+
+    class Watched(Line):
+        def fill(self) -> None:
+            limits.append(self.sock.gettimeout())
+            super().fill()
+
+    with (
+        listen(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname(), 10) as ours,
+        listener.accept()[0] as theirs,
+    ):
+        theirs.sendall(b'{"challenge":"%b"}\n' % nonce().encode())
+        theirs.sendall(b'{"refused":"rank 2 is missing"}\n')
+        with pytest.raises(TransportError, match="^rank 2 is missing$"):
+            await_welcome(Watched(ours, 10), hello(1, 3), 5)
+    assert set(limits) == {5 + GRACE}
 
 
 @pytest.mark.parametrize("proved", [False, True])
@@ -310,4 +359,7 @@ def test_a_group_by_the_environment(port: int, monkeypatch: pytest.MonkeyPatch) 
 def test_no_repr_shows_the_secret_and_that_of_a_half_made_transport_works() -> None:
     terms = Terms(0x28, None, 1.0, b"hunter2", "session")
     assert "hunter2" not in repr(terms)
-    assert repr(TcpTransport.__new__(TcpTransport)) == "<TcpTransport, not connected>"
+    transport = TcpTransport.__new__(TcpTransport)
+    assert repr(transport) == "<TcpTransport, not connected>"
+    transport.rank, transport.size = 0, 2
+    assert repr(transport) == "<TcpTransport rank 0 of 2>"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
 from inceptionn.transport.tcp import acceptor as acceptor_module
 from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp import mesh as mesh_module
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
 from inceptionn.transport.tcp.line import HELLO_BYTES, Line, digest, ranks, text, whole
@@ -239,6 +241,38 @@ def test_a_candidate_that_says_too_much_is_closed(port: int) -> None:
         assert not left
 
 
+def test_a_candidate_is_closed_at_its_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(acceptor_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    with (
+        listen(("127.0.0.1", port)) as listener,
+        socket.create_connection(("127.0.0.1", port), 10) as stranger,
+        Acceptor(listener) as acceptor,
+    ):
+        acceptor.receive(clock.now + 10)
+        clock.now = 109.9
+        acceptor.receive(clock.now)
+        assert len(acceptor._candidates) == 1
+        clock.now = 110.0
+        acceptor.receive(clock.now)
+        assert not acceptor._candidates
+        assert stranger.recv(1) == b""
+
+
+def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int) -> None:
+    said = b'{"a":' + b"[" * 100 + b"]" * 100 + b"}\n"
+    with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port), 10) as theirs:
+        line = Line(listener.accept()[0], 10)
+        with line.sock:
+            theirs.sendall(said)
+            with pytest.raises(ValueError, match="an object is nested too deeply"):
+                line.receive()
+            line.lines.clear()
+            line.trust()
+            theirs.sendall(said)
+            assert line.receive() == [json.loads(said)]
+
+
 def test_candidates_are_no_more_than_may_be(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor_module, "MAX_CANDIDATES", 4)
     with ExitStack() as stack:
@@ -351,6 +385,25 @@ def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list
 
     for said in messages(tcp(3, run), PeerLost):
         assert "rank 0 sent something that is not a control object" in said
+
+
+def test_a_stranger_that_is_wrong_at_a_data_port_is_closed_before_the_ranks_have_come() -> None:
+    rank: Any = SimpleNamespace(rank=0, size=2, _control=None)
+    terms, socks = mesh_module.Terms(0, None, 5, b"", "session"), {}
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", 0)))
+
+        def come() -> bytes:
+            first, second = (
+                stack.enter_context(socket.create_connection(listener.getsockname(), 5)) for _ in range(2)
+            )
+            first.sendall(b'{"from":1}\n')
+            left = first.recv(1)
+            mesh_module._identify(Line(second, 5), 1, 0, terms, time.monotonic() + 5)
+            return left
+
+        assert outcomes([partial(mesh_module._accept, rank, listener, socks, terms), come]) == [None, b""]
+        socks[1].close()
 
 
 def test_a_stranger_with_a_wrong_token(port: int, at_the_data_ports: Callable[..., None]) -> None:

@@ -5,6 +5,7 @@ import ctypes
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
 from inceptionn.transport.probe import pattern
 from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp import transport as transport_module
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
@@ -208,6 +210,14 @@ def test_only_connections_for_floats_are_marked(tcp: Group) -> None:
     assert tcp(3, run, nic=Codec()) == [([0, 0], [0x28, 0x28], [0, 0])] * 3
 
 
+def test_data_that_no_kernel_confirms_waits_as_long_as_the_time_limit(tcp: Group) -> None:
+    def run(t: TcpTransport) -> set[int]:
+        socks = [*t.sockets().values(), *t.sockets(tagged=True).values()]
+        return {sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for sock in socks}
+
+    assert tcp(2, run, nic=Codec(), timeout=7.5) == [{7500}] * 2
+
+
 def test_without_nics_nothing_stays_marked(tcp: Group) -> None:
     """The question is asked, the answer is no, the connections for floats are gone, messages go on."""
 
@@ -361,6 +371,36 @@ def test_data_that_has_come_is_settled(tcp: Group) -> None:
         return True
 
     assert tcp(2, run, nic=Codec()) == [True, True]
+
+
+def test_data_that_arrives_is_progress(tcp: Group) -> None:
+    def run(t: TcpTransport) -> bool:
+        if t.rank == 1:
+            t.send(0, b"x")
+            return t.recv_into(0, bytearray(1)) == 1
+        t.irecv_into(1, bytearray(1))
+        moved = t._step(10)
+        t.send(1, b"x")
+        return moved
+
+    assert tcp(2, run) == [True, True]
+
+
+def test_a_send_that_fails_at_once_is_an_error(tcp: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "_EXPLANATION", 0.0)
+    over = threading.Event()
+
+    def run(t: TcpTransport) -> None:
+        if t.rank:
+            assert over.wait(20)
+            return
+        t.sockets()[1].shutdown(socket.SHUT_WR)
+        try:
+            t.isend(1, b"x")
+        finally:
+            over.set()
+
+    assert messages(tcp(2, run)[:1], PeerLost) == {"rank 1 is lost: Broken pipe (EPIPE)"}
 
 
 def test_a_rank_lost_while_the_group_forms(port: int) -> None:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One rank's end of the control connections; the test is at the other ends."""
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from inceptionn.transport.tcp.control import Control
+from inceptionn.transport.tcp.line import Line
+from inceptionn.transport.tcp.rendezvous import listen
+
+Ends = Callable[[int, int], tuple[Control, dict[int, socket.socket]]]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """``ends(rank, size)``: a rank's control connections, and the sockets of the ranks to which they lead."""
+    with ExitStack() as stack:
+
+        def make(rank: int, size: int) -> tuple[Control, dict[int, socket.socket]]:
+            listener = stack.enter_context(listen(("127.0.0.1", 0)))
+            lines, theirs = {}, {}
+            for peer in (0,) if rank else range(1, size):
+                theirs[peer] = stack.enter_context(socket.create_connection(listener.getsockname(), 10))
+                lines[peer] = Line(listener.accept()[0], 0.0)
+            control = Control(rank, size, lines)
+            stack.callback(control.close)
+            return control, theirs
+
+        yield make
+
+
+def test_a_kernel_that_answers_nothing_for_30_s_is_lost(ends: Ends) -> None:
+    """Without data, a probe is due at that time, since the kernel looks at the limit when it sends one."""
+    control, _ = ends(0, 2)
+    sock = control._lines[1].sock
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    idle = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+    assert idle < 30
+    assert (30 - idle) % sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 0
+
+
+def test_a_value_is_progress_and_a_question_is_none(ends: Ends) -> None:
+    control, theirs = ends(0, 3)
+    theirs[1].sendall(b'{"waits":[2]}\n')
+    assert not control.pump(10)
+    theirs[1].sendall(b'{"round":0,"rank":1,"value":5}\n')
+    assert control.pump(10)
+
+
+def test_a_rank_that_leaves_after_its_value_is_not_missing(ends: Ends) -> None:
+    control, theirs = ends(0, 3)
+    theirs[1].sendall(b'{"round":0,"rank":1,"value":5}\n{"bye":1}\n')
+    control.pump(10)
+    theirs[2].sendall(b'{"bye":2}\n')
+    control.pump(10)
+    assert control.departed == {1, 2}
+    assert control.missing() == {2}
+
+
+def test_what_a_rank_said_before_it_took_no_more_is_the_reason(ends: Ends) -> None:
+    control, theirs = ends(1, 2)
+    theirs[0].sendall(b'{"broken":"rank 7 is lost"}\n')
+    assert select.select([control], [], [], 10)[0]
+    control._lines[0].sock.shutdown(socket.SHUT_WR)
+    control.wait_for([0])
+    assert control.said == "rank 7 is lost"
