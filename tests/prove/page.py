@@ -87,7 +87,8 @@ changed one at a time, at random; then those of the group's own tests run that r
 slow ones and those that start other processes. A mutant is killed if a test fails or takes 40 s. *Asked* is
 the size of the sample: changes of types and what no compiler takes do not run. On a loaded machine a test may
 fail for want of time, so a killed mutant of `transport` is less sure than one of the codec. A survivor
-without a reason is a missing test, or only a slow test or one of other processes sees it. The codec was
+without a reason is a missing test, or only a slow test or one of other processes sees it. Tests were extended
+for these very samples; of that of `transport` they killed 66 of 95 mutants at first. The codec was
 judged on a processor with AVX-512. What decides whether a processor can run a kernel survives on one that can
 run all.
 

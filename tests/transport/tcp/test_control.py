@@ -3,7 +3,10 @@
 
 import select
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -69,3 +72,26 @@ def test_what_a_rank_said_before_it_took_no_more_is_the_reason(ends: Ends) -> No
     control._lines[0].sock.shutdown(socket.SHUT_WR)
     control.wait_for([0])
     assert control.said == "rank 7 is lost"
+
+
+def test_what_the_kernel_does_not_take_is_sent_when_it_does() -> None:
+    """The other end begins to read when nothing more fits between them."""
+    said = b"x" * (8 << 20)
+    begun = threading.Event()
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
+        line = Line(listener.accept()[0], 10)
+        line.sock.setblocking(False)
+
+        def read() -> int:
+            assert begun.wait(10)
+            return sum(len(part) for part in iter(lambda: theirs.recv(1 << 16), b""))
+
+        with line.sock, ThreadPoolExecutor() as pool:
+            reader = pool.submit(read)
+            line.send_encoded(said)
+            assert line._out
+            begun.set()
+            line.drain(time.monotonic() + 30)
+            assert not line._out
+            line.sock.shutdown(socket.SHUT_WR)
+            assert reader.result(30) == len(said)
