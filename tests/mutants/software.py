@@ -157,9 +157,11 @@ def function_changes(text: str, number: int, file: Path) -> bytes | None:
 
 
 def changed_within(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]]:
-    """Return the functions within a function that differ, with their new code."""
-    pairs = zip(old.co_consts, new.co_consts, strict=False)
-    inner = [(a, b) for a, b in pairs if isinstance(a, CodeType) and a != b]
+    """Return the functions within a function that differ, with their new code; none if one is missing now."""
+    before, after = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
+    if len(before) != len(after):
+        return []
+    inner = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     return [*inner, *(pair for one in inner for pair in changed_within(*one))]
 
 

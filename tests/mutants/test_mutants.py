@@ -113,6 +113,17 @@ print(lines_of_types(text))
     assert types == {7}
 
 
+def test_a_mutant_without_a_function() -> None:
+    """The outer function alone is changed."""
+    text = "def f(g):\n    g(lambda: 1)\n    return g\n"
+    code = f"""from software import *
+number = next(n for n, one in enumerate(python_mutants({text!r})) if one[1].startswith("without"))
+functions, within = marshal.loads(function_changes({text!r}, number, Path("b.py")))
+print([old.co_name for old, new in functions], within)
+"""
+    assert run(code).stdout.strip() == "['f'] []"
+
+
 def test_coverage_of_a_file() -> None:
     points = [("v_line/m", 4), ("v_branch/m", 0), ("v_toggle/m", 7), ("v_toggle/m", 0), ("v_toggle/m", 1)]
     text = "\n".join(f"C '\x01f\x02m.v\x01page\x02{page}\x01o\x02x' {count}" for page, count in points)
