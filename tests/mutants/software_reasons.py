@@ -105,6 +105,7 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
         ("for (; done + STEP <= lanes; done += STEP) {", "<= -> < (3)"): _PORTABLE,
     },
     "transport/loopback.py": {
+        ("self._round = 0", "0 -> 1"): "all ranks count from the same number",
         (
             "PACKET_LANES = 362",
             "362 -> 363",
@@ -167,5 +168,11 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
             "if wake >= 0:  # -1 if another thread finishes at the same time",
             "GtE -> Gt",
         ): "descriptor 0 is standard input",
+    },
+    "transport/probe.py": {
+        ("_REPEATS = 128", "128 -> 129"): "one more repetition of a measurement",
+    },
+    "transport/tcp/line.py": {
+        ("MAX_LINE = 1 << 24", "1 -> 2"): "a limit of memory",
     },
 }

@@ -208,6 +208,17 @@ def test_what_only_claims_to_be_rank_0_is_found_out(
         thread.join(10)
 
 
+def test_a_connection_to_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TCP gives one where a port without a listener is also the port that the kernel has drawn."""
+    made = socket.socket()
+    made.bind(("127.0.0.1", 0))
+    made.connect(made.getsockname())
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: made)
+    with pytest.raises(ConnectionRefusedError, match="nobody listens"):
+        joining._connected(("127.0.0.1", 1), 1.0, None)
+    assert made.fileno() == -1
+
+
 def test_a_rank_waits_longer_than_rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
     """So it hears from rank 0 which ranks are missing. The clock stands still, so all of its time is left."""
     monkeypatch.setattr(joining, "time", SimpleNamespace(monotonic=lambda: 100.0))

@@ -174,6 +174,16 @@ with connect(0, 2, f"127.0.0.1:{sys.argv[1]}", nic=False, timeout=20, listener=l
 """
 
 
+def test_candidates_are_a_quarter_of_the_files_that_may_be_open(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the limit in force, whatever it could be raised to."""
+    limits = SimpleNamespace(getrlimit=lambda _: (80, 80_000), RLIMIT_NOFILE=resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(acceptor_module, "resource", limits)
+    with listen(("127.0.0.1", port)) as listener, Acceptor(listener) as acceptor:
+        assert acceptor._most == 20
+
+
 def test_a_thousand_connections_and_few_descriptors(port: int) -> None:
     """More strangers hold connections than the rank may have files open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -259,8 +269,9 @@ def test_a_candidate_is_closed_at_its_time(port: int, monkeypatch: pytest.Monkey
         assert stranger.recv(1) == b""
 
 
-def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int) -> None:
-    said = b'{"a":' + b"[" * 100 + b"]" * 100 + b"}\n"
+@pytest.mark.parametrize(("opened", "closed"), [(b"[", b"]"), (b'{"b":', b"}")])
+def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int, opened: bytes, closed: bytes) -> None:
+    said = b'{"a":' + opened * 100 + b"0" + closed * 100 + b"}\n"
     with listen(("127.0.0.1", port)) as listener, socket.create_connection(("127.0.0.1", port), 10) as theirs:
         line = Line(listener.accept()[0], 10)
         with line.sock:
