@@ -30,6 +30,16 @@ for circuit in (row["circuit"], "another"):
     assert run(code).split() == ["1", "3"]
 
 
+def test_a_hash_of_a_circuit_knows_no_folder_and_no_line() -> None:
+    code = """import records
+for source in ("/a/queue.py:1", "/b/c/queue.py:29", "text:1", "text:2"):
+    print(records.digest(f'module \\\\top\\n  attribute \\\\src "{source}"\\n  wire \\\\clk\\nend\\n'))
+"""
+    first, moved, claim, other = run(code).split()
+    assert first == moved
+    assert len({first, claim, other}) == 3
+
+
 @pytest.mark.slow
 def test_the_page_is_that_of_the_records(tmp_path: Path) -> None:
     """After a change of the RTL: ``python tests/prove/page.py``."""
