@@ -21,7 +21,7 @@ BASE ?= HEAD
 SAME_RTL_ARGS ?=
 PROVE_ARGS ?=
 COMPONENT ?=
-N ?= 40
+N ?=
 SEED ?= 1
 MUTANTS_ARGS ?=
 COVERAGE_ARGS ?=
@@ -89,16 +89,16 @@ prove: $(VENV)/.stamp-prove ## Prove properties of the RTL, with covers and seed
 	@$(WARM_UP)
 	python tests/prove/prove.py $(PROVE_ARGS)
 
-mutants: $(VENV)/.stamp-dev ## Score the benches by mutants of the RTL (COMPONENT="queue counters" N=40 SEED=1); resumes what was ended
+mutants: $(VENV)/.stamp-dev ## Score the benches by mutants of the RTL (COMPONENT="queue counters" N=40 SEED=1); resumes
 	@$(WARM_UP)
-	python tests/mutants/mutants.py $(COMPONENT) --count $(N) --seed $(SEED) $(MUTANTS_ARGS)
+	python tests/mutants/mutants.py $(COMPONENT) $(if $(N),--count $(N)) --seed $(SEED) $(MUTANTS_ARGS)
 
 coverage: $(VENV)/.stamp-dev ## Measure lines and toggles of the Verilog that each component's bench reaches (COMPONENT="queue counters")
 	@$(WARM_UP)
 	python tests/mutants/reached.py $(COMPONENT) $(COVERAGE_ARGS)
 
-software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collectives and transports by mutants (SOFTWARE_ARGS="codec --count 20"); resumes
-	python tests/mutants/software.py --seed $(SEED) $(SOFTWARE_ARGS)
+software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collectives and transports by mutants (COMPONENT="codec transport" N=100 SEED=1); resumes
+	python tests/mutants/software.py $(COMPONENT) $(if $(N),--count $(N)) --seed $(SEED) $(SOFTWARE_ARGS)
 
 steadiness: $(VENV)/.stamp-dev ## Run all tests but the slow ones 20 times beside a load of 8 (STEADINESS_ARGS="--runs 20 --load 8 --at-once 1")
 	@$(WARM_UP)

@@ -11,7 +11,6 @@ less than a millisecond, for the whole process. The environment variable ``INCEP
 from __future__ import annotations
 
 import math
-import warnings
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from .. import wire
 from ..system.integers import integer
 from ..system.programs import MOST_THREADS, usable_processors
+from ..system.warning import warn
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
@@ -73,11 +73,10 @@ def operation_paths() -> dict[str, str]:
 
 @cache
 def _say_that_it_is_slow() -> None:
-    warnings.warn(
+    warn(
         "inceptionn was installed without its C extension (no compiler?); the NumPy codec in its place "
         "gives the same bytes some fifty times slower",
         RuntimeWarning,
-        stacklevel=4,
     )
 
 
@@ -233,7 +232,7 @@ class Codec:
 
     def __post_init__(self) -> None:
         k = wire.error_bound_exponent(self.error_bound)
-        spec, mode = _chosen(self.codec, self.mode, stacklevel=4)
+        spec, mode = _chosen(self.codec, self.mode)
         self._settle(float(self.error_bound), spec.parameters(k, mode), mode)
 
     def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
@@ -512,7 +511,7 @@ class Codec:
         return codec
 
 
-def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, Mode | None]:
+def _chosen(codec: str, mode: str | None) -> tuple[CodecSpec, Mode | None]:
     """Return the codec and the mode that the two arguments name; the second may be left out.
 
     Older spellings (a mode in place of the codec, and ``mode="planes"``) are accepted with a warning.
@@ -526,7 +525,7 @@ def _chosen(codec: str, mode: str | None, stacklevel: int) -> tuple[CodecSpec, M
         old = wire.PLANES
         remedy = 'planes is a codec, not a mode: pass codec="planes"'
     if old is not None:
-        warnings.warn(remedy, DeprecationWarning, stacklevel=stacklevel)
+        warn(remedy, DeprecationWarning)
         return wire.CODECS[old.codec], old.mode
     spec = wire.codec_spec(codec)
     return spec, spec.mode_of(mode)
@@ -557,7 +556,7 @@ def scale_exponent(
     For ``codec="planes"``, which rounds to nearest, the range is (0.5, 1], so that lossy values get the same
     scale again, or a finer one. ``dtype`` as in :class:`Codec`. ``mode`` is accepted for one release.
     """
-    spec, _ = _chosen(codec, mode, stacklevel=3)
+    spec, _ = _chosen(codec, mode)
     exponent = exponent_of(largest_magnitude(x, dtype=dtype), spec)
     return 0 if exponent is None else -exponent
 

@@ -2,14 +2,13 @@
 """The arguments of mpi4py's methods, and whether a collective of this package takes them."""
 
 import re
-import sys
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..codec import remedy
+from ..system.warning import warn
 from .settings import Op
 from .values.buffers import CONVERTED, is_in_place
 
@@ -90,14 +89,10 @@ class SaidOnce:
         taken = operation in ("", " with SUM", " with MEAN") and isinstance(found, np.dtype)
         hint = remedy(found) if taken and (kind not in FLOATS or not native) else ""
         kind = kind if native else str(found)
-        level, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
-            level, frame = level + 1, frame.f_back
-        warnings.warn(
+        warn(
             f"{method} of {kind}{operation} goes to MPI as it is{hint}; compressed are Allreduce, Reduce, "
             f"Reduce_scatter_block, Allgather and Bcast of whole arrays of float32, {', '.join(CONVERTED)}, "
-            "with SUM or MEAN",
-            stacklevel=level,
+            "with SUM or MEAN"
         )
 
 

@@ -39,10 +39,6 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
             "Lt -> LtE",
         ): "if nothing is kept the share is 1, which is warned of",
         ("_RUNS, _RUN = 64, 64", "64 -> 65"): "the size of a sample",
-        (
-            'warnings.warn(f"{key}: {text}", RuntimeWarning, stacklevel=3)',
-            "3 -> 4",
-        ): "which line of the library a warning names; the caller's is farther",
     },
     "collectives/values/wire_form.py": {
         ("@dataclass(slots=True)", "True -> False"): "an object with a dictionary does the same",

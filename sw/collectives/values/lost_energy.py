@@ -2,7 +2,6 @@
 """A warning, issued once, if a codec's error bound removes most of a gradient, or all but its outliers."""
 
 import math
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...codec import Codec, converted
 from ...codec.scaling import Scaling
+from ...system.warning import warn
 from ...transport import Transport
 from .fed import Fed
 from .stream_codec import StreamCodec
@@ -128,7 +128,7 @@ class LostEnergy:
         if feedback:
             remedy = f"error feedback keeps the rest for the next step; {remedy}"
         text = loss.text(math.ldexp(codec.error_bound, -scale), remedy)
-        warnings.warn(f"{key}: {text}", RuntimeWarning, stacklevel=3)
+        warn(f"{key}: {text}", RuntimeWarning)
         return sampled
 
 

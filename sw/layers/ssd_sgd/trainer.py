@@ -2,13 +2,13 @@
 """SSD-SGD at a worker of a parameter server (Algorithm 1). The servers are those of SSGD."""
 
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ...system.integers import integer
+from ...system.warning import warn
 from ..fields import Fields, named
 from ..parameter_server import Handle, Optimizer, Schedule, Worker
 from ..parameter_server.optimizer import schedule_of
@@ -101,10 +101,9 @@ class SSDSGD:
                 self.load_state_dict(worker.saved.state)
             return
         if self._step:
-            warnings.warn(
+            warn(
                 f"the checkpoint of step {self._step} has no state of SSD-SGD: its warm-up begins there",
                 RuntimeWarning,
-                stacklevel=2,
             )
         self.weights = self._wait(self._ask())
         if not warm_up:

@@ -96,7 +96,6 @@ def await_welcome(
             pause = min(2 * pause, _LONGEST_PAUSE)
             line, hello["nonce"] = again(_left(end)), nonce()
         hellos, session = _welcomed(line, hello, challenge, end + GRACE, secret)
-        line.sock.settimeout(timeout)
     except TimeoutError as error:
         raise TransportTimeout(f"rank 0 did not form the group within {timeout:g} s") from error
     except (OSError, EOFError, ValueError) as error:

@@ -6,8 +6,9 @@ import json
 import os
 import secrets
 import stat
-import warnings
 from pathlib import Path
+
+from ...system.warning import warn
 
 VARIABLE = "INCEPTIONN_SECRET"
 FILE_VARIABLE = "INCEPTIONN_SECRET_FILE"
@@ -33,7 +34,7 @@ def secret_of(given: str | bytes | None) -> bytes:
         except OSError as error:
             raise ValueError(f"{source} cannot be read: {error.strerror}") from error
         if shared:
-            warnings.warn(f"{source} is open to other users of this host: chmod 600 {path}", stacklevel=2)
+            warn(f"{source} is open to other users of this host: chmod 600 {path}")
     elif given is None and VARIABLE in os.environ:
         source, given = VARIABLE, os.environb[VARIABLE.encode()]
     if given is None:

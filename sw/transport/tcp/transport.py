@@ -190,8 +190,6 @@ class TcpTransport(Transport):
                     return  # the request is complete; the next call reports the loss
                 raise
         self._control.own = None
-        if told:
-            self.waits_for(())
 
     def _mute_floats(self) -> None:
         """Stop waiting on the connections for floats."""

@@ -124,6 +124,7 @@ def said_by(threads: Group, x: np.ndarray, **settings: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert threads(2, run) == [None, None]
+    assert {warning.filename for warning in said} <= {__file__}
     return sorted({str(warning.message) for warning in said})
 
 

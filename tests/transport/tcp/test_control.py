@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from inceptionn.transport.base import PeerLost
 from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
@@ -72,6 +73,19 @@ def test_what_a_rank_said_before_it_took_no_more_is_the_reason(ends: Ends) -> No
     control._lines[0].sock.shutdown(socket.SHUT_WR)
     control.wait_for([0])
     assert control.said == "rank 7 is lost"
+
+
+def test_two_ranks_are_lost_at_once(ends: Ends) -> None:
+    """The loss of the first is told to the second, which closes its connection before its own turn."""
+    control, theirs = ends(0, 3)
+    for peer, line in control._lines.items():
+        theirs[peer].sendall(b"no object\n")
+        line.sock.shutdown(socket.SHUT_WR)
+    for line in control._lines.values():
+        assert select.select([line.sock], [], [], 10)[0]
+    with pytest.raises(PeerLost, match=r"rank [12] sent something that is not a control object"):
+        control.pump(10)
+    assert not control._lines
 
 
 def test_what_the_kernel_does_not_take_is_sent_when_it_does() -> None:

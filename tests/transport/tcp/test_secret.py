@@ -338,8 +338,9 @@ def test_a_secret_that_other_users_can_read_is_said(
     file.write_bytes(b"known")
     file.chmod(mode)
     monkeypatch.setenv("INCEPTIONN_SECRET_FILE", str(file))
-    with pytest.warns(UserWarning, match="is open to other users of this host: chmod 600 .*secret$"):
+    with pytest.warns(UserWarning, match="is open to other users of this host: chmod 600 .*secret$") as said:
         assert secret_of(None) == b"known"
+    assert said[0].filename == __file__
 
 
 def test_a_secret_of_another_type_is_refused_and_bytes_of_the_environment_are_those_of_a_file(
