@@ -278,7 +278,7 @@ CATALOGUE = {
             "frame_queue",
             "attach.frame_queue:FrameQueue",
             tuple(
-                {"data_bytes": 8, "depth": 32, "word_width": 8, "drop_bad": lost, "lossy": lost}
+                {"data_bytes": 8, "depth": 32, "frames": 16, "word_width": 8, "drop_bad": lost, "lossy": lost}
                 for lost in (False, True)
             ),
         ),

@@ -51,8 +51,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    judged = [entry.name for entry in CATALOGUE.values() if entry.bench and entry.name != "nic"]
-    parser.add_argument("components", nargs="*", help="names of the catalogue (all with a bench but the NIC)")
+    judged = [entry.name for entry in CATALOGUE.values() if entry.bench]
+    parser.add_argument("components", nargs="*", help="names of the catalogue (all with a bench)")
     parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.components) - set(judged)):

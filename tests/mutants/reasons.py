@@ -69,7 +69,6 @@ REASONS: dict[str, dict[str, str]] = {
     "frame_queue-9d9ddfb4a175": {
         "const0 $auto$ff.cc:337:slice$150.D[5]": "a frame in this queue has at most 248 bytes, never bit 8",
         "const0 $44.Y[4]": _NEVER_FULL,
-        "const1 $68.A[0]": "48 frames fit here at most, so their lengths never come to the limit of 59",
     },
     "compression_unit-74628a8564c8": {
         "cnot1 $100.Y[2]": "a shift of 16 or more leaves nothing, however far it goes",
