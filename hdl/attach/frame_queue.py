@@ -38,8 +38,8 @@ class FrameQueue(wiring.Component):
     word_width : :class:`int`
         Bits of a word that goes with each frame, 0 for none.
     frames : :class:`int`
-        A power of two; it holds three whole frames less at a time. While a long frame leaves, as many short
-        ones may arrive as it has beats, divided by the beats of a short one.
+        A power of two; it holds at least three whole frames less at a time. While a long frame leaves, as
+        many short ones may arrive as it has beats, divided by the beats of a short one.
     """
 
     def __init__(

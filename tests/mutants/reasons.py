@@ -66,9 +66,10 @@ REASONS: dict[str, dict[str, str]] = {
         "cnot1 $104.A[0]": "it is inverted only where another fault says the same",
         "const1 $91.B[0]": "it differs for an odd length alone, which is a fault anyway",
     },
-    "frame_queue-9d9ddfb4a175": {
-        "const0 $auto$ff.cc:337:slice$150.D[5]": "a frame in this queue has at most 248 bytes, never bit 8",
-        "const0 $44.Y[4]": _NEVER_FULL,
+    "frame_queue-567d2e4f0da2": {
+        "const0 ram_0.read_data[13]": "a frame in this queue has at most 248 bytes, never bit 13",
+        "const1 lengths.o__valid[0]": "a frame's length is there before its first beat, which passes a RAM",
+        "const0 $61.A[0]": "it adds a level at which there is no room anyway",
     },
     "compression_unit-74628a8564c8": {
         "cnot1 $100.Y[2]": "a shift of 16 or more leaves nothing, however far it goes",
