@@ -58,6 +58,8 @@ class Proof:
         Only the first ``depth`` cycles after reset are checked, without induction.
     cover_depth, refute_depth : :class:`int`
         Steps within which every cover must be reached, and every fault refuted; 0: ``depth``.
+    apart : :class:`bool`
+        In the induction, each claim is a question of its own; for claims that are too many for one.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Proof:
     bounded: bool = False
     cover_depth: int = 0
     refute_depth: int = 0
+    apart: bool = False
 
 
 class Harness:

@@ -152,8 +152,7 @@ _NOT_PROVED = """\
   follows a reset and another item; that it works again after a reset is shown with both clocks in step,
   from rest, for two items. A register that samples a bit of the other clock while it changes is taken to
   get the old or the new value.
-- `FrameQueue` after the cycles of the table, in which a frame has a few beats; if it drops frames, no frame
-  of three beats after another one.
+- `FrameQueue` of other sizes than 8 beats of two bytes and 8 places for lengths.
 - The register bank: what is read beside a write that is not answered yet; offsets, resets and masks, which
   come from the RTL's own table. Of `registers`, the wires of `clear`, of reads of counters and of settings
   are proved for `paper`; that the counters answer and clear is left to their bench.

@@ -45,6 +45,33 @@ class Ring:
         return Cat(parts)
 
 
+def claim_level(h: Harness, inside: Inside, queue: str, depth: int, slack: int, push: Value) -> Signal:
+    """Claim that a PushQueue's level and its registers agree; ``queue``: its path, with a dot, or empty.
+
+    Returns the number of pushes since ``room`` has fallen, which must be at most ``slack``.
+    """
+    level, room = inside[f"{queue}level"], inside[f"{queue}room"]
+    late = Signal(range(slack + 2), name=f"{queue[:-1]}late")
+    with h.m.If(room):
+        h.m.d.sync += late.eq(0)
+    with h.m.Elif(push):
+        h.m.d.sync += late.eq(late + 1)
+    of = f" ({queue[:-1]})" if queue else ""
+    h.invariant(f"stored says that the memory holds an item{of}", inside[f"{queue}stored"] == (level != 0))
+    h.claim(f"the memory never holds more than its depth{of}", level <= depth)
+    settled, more, less = (inside[f"{queue}{name}"] for name in ("settled", "pushed", "loaded"))
+    h.invariant(
+        f"the level is that of the cycle before, and what came and went since, within its range{of}",
+        (settled <= depth) & (~more | less | (settled < depth)) & (~less | (settled != 0)),
+    )
+    h.invariant(f"with room the slack is free{of}", ~room | (level <= depth - slack - 1))
+    h.invariant(
+        f"without room the pushes since are counted{of}",
+        room | ((level <= depth - slack + late) & (late <= slack)),
+    )
+    return late
+
+
 class Follower:
     """Follows one pushed item, any, and one of its bits, any."""
 
@@ -104,12 +131,8 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
         h.m.d.comb += dut.o.ready.eq(h.anything(1, "ready"))
         pop = dut.o.valid & dut.o.ready
 
+    late = claim_level(h, inside, "", depth, slack, push)
     # What the pipeline before the queue promises.
-    late = Signal(range(slack + 2))
-    with h.m.If(dut.room):
-        h.m.d.sync += late.eq(0)
-    with h.m.Elif(push):
-        h.m.d.sync += late.eq(late + 1)
     h.assume("at most `slack` pushes after room has fallen", dut.room | ~push | (late < slack))
 
     level = inside["level"]
@@ -137,18 +160,6 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
         follower.ahead,
         ring.word(index),
         follower.ahead >= before,
-    )
-    h.invariant("stored says that the memory holds an item", inside["stored"] == (level != 0))
-    h.claim("the memory never holds more than its depth", level <= depth)
-    settled, more, less = inside["settled"], inside["pushed"], inside["loaded"]
-    h.invariant(
-        "the level is that of the cycle before, and what came and went since, within its range",
-        (settled <= depth) & (~more | less | (settled < depth)) & (~less | more | (settled != 0)),
-    )
-    h.invariant("with room the slack is free", ~dut.room | (level <= depth - slack - 1))
-    h.invariant(
-        "without room the pushes since are counted",
-        dut.room | ((level <= depth - slack + late) & (late <= slack)),
     )
     if dut.elastic:
         h.invariant(
