@@ -146,6 +146,11 @@ def test_what_keeps_its_promises_passes(codec: StreamCodec) -> None:
     [
         ("max_compressed_size", lambda self, count: count, "at most max_compressed_size bytes"),
         ("decompress", lambda self, stream, count, out=None: np.frombuffer(stream, "<f2"), "returns float32"),
+        (
+            "decompress",
+            lambda self, stream, count, out=None: np.frombuffer(stream, "<f2", count).astype(np.float32),
+            "fills and returns out",
+        ),
         ("lossy", lambda self, x, out=None: x, "lossy(x) is what decompress returns"),
         ("compress", lambda self, x, out=None: x.astype("<f2").tobytes(), "the part of out"),
         ("decompress_add", lambda self, stream, accumulator, addend=None: accumulator, "their sum"),

@@ -69,6 +69,13 @@ def test_a_line_for_a_log() -> None:
     )
 
 
+def test_a_message_counts_once_for_each_peer() -> None:
+    spent = Spent(sending=1.0)
+    spent.sent(np.zeros(4, np.float32), 3, perf_counter() - 2)
+    assert (spent.messages, spent.raw_bytes) == (3, 48)
+    assert spent.sending >= 3
+
+
 def test_a_line_of_one_call() -> None:
     assert "ms of a call: 500.00, codec 250.00, " in Statistics("x", calls=1, seconds=0.5, codec=0.25).line()
 
@@ -83,6 +90,7 @@ def test_dropped_is_the_energy_of_the_error(threads: Group) -> None:
         found = statistics(t)
         assert found.samples == 2
         assert found.scale is not None
+        assert found.codec + found.waiting + found.sending <= found.seconds
         once = energy(own - PLANES.lossy(own, scale=found.scale)) / energy(own)
         later = energy(lost) / energy(own)
         assert found.dropped == pytest.approx((once + later) / 2, rel=0.5)

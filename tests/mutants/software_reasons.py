@@ -15,6 +15,7 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
             "while place.children and len(below) < POSTED and gone_up + len(below) < subs:",
             "Lt -> LtE",
         ): "one more message is expected ahead",
+        ("up.drain()", "without `up.drain()`"): "sums that come down say that all has gone up",
     },
     "collectives/call.py": {
         ("exact: bool = False", "False -> True"): "the only call says which",
@@ -42,6 +43,10 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
     },
     "collectives/values/wire_form.py": {
         ("@dataclass(slots=True)", "True -> False"): "an object with a dictionary does the same",
+        (
+            "def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:",
+            "False -> True",
+        ): "of an abstract method, which nobody calls",
     },
     "native/choose.c": {
         (
@@ -146,7 +151,14 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
         ("if peer < 0:", "0 -> 1"): "who connects has a higher rank than who accepts, so 1 or more",
         ("if expected and time.monotonic() >= deadline:", "GtE -> Gt"): _TIME,
     },
+    "transport/tcp/rendezvous.py": {
+        ("_REFUSAL = 600", "600 -> 601"): "a limit of a text, with room for one character more",
+    },
     "transport/tcp/transport.py": {
+        (
+            "for fd, events in self._poll.poll(timeout * 1000):",
+            "1000 -> 1001",
+        ): "a wait that nothing ends is a thousandth longer",
         (
             "if quiet >= limit / 2 and not told:",
             "And -> Or",

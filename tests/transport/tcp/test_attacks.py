@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -211,6 +212,62 @@ def test_a_rank_connects_again_until_its_time_is_over_or_another_is_lost(
     assert isinstance(raised.value, PeerLost) == (error is PeerLost)
 
 
+def test_a_rank_connects_again_while_there_is_time_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 0, 50 and 100 ms of 120: the clock moves in pauses alone."""
+    now, tries = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def closed(*_: Any) -> None:
+        tries.append(now[0])
+        raise EOFError("it closed the connection")
+
+    monkeypatch.setattr(mesh, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(mesh, "_identify", closed)
+    rank: Any = SimpleNamespace(rank=1, _control=SimpleNamespace(pump=lambda: False))
+    with listen(("127.0.0.1", 0)) as listener, pytest.raises(EOFError):
+        mesh._dial(rank, 0, listener.getsockname(), mesh.Terms(0, None, 0.12, b"", "session"))
+    assert len(tries) == 3
+
+
+def test_a_connection_is_tried_as_long_as_a_rank_may_wait() -> None:
+    sock, where = mesh._socket(("127.0.0.1", 9), None, 0.25)
+    with sock:
+        assert (sock.gettimeout(), where) == (0.25, ("127.0.0.1", 9))
+
+
+def test_who_listens_and_shows_another_token_is_no_rank() -> None:
+    """It has the port of a rank, and not the group's secret."""
+    terms = mesh.Terms(0, None, 5, b"secret", "session")
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(("127.0.0.1", 0)))
+        ours = stack.enter_context(socket.create_connection(listener.getsockname(), 10))
+        theirs = stack.enter_context(listener.accept()[0])
+
+        def listens() -> None:
+            theirs.sendall(b'{"nonce":"%b"}\n' % (b"0" * 64))
+            shown = b""
+            while b"token" not in shown:
+                shown += theirs.recv(999)
+            theirs.sendall(b"0" * 64)
+
+        connects = partial(mesh._identify, Line(ours, 10), 1, 0, terms, time.monotonic() + 10)
+        error, _ = outcomes([connects, listens])
+    assert isinstance(error, ValueError)
+    assert str(error) == "what listens there does not belong to the group"
+
+
+def test_a_rank_that_never_connects_is_a_time_out() -> None:
+    rank: Any = SimpleNamespace(rank=0, size=2, _control=None)
+    terms = mesh.Terms(0, None, 0.05, b"", "session")
+    with (
+        listen(("127.0.0.1", 0)) as accepting,
+        pytest.raises(TransportTimeout, match="^rank 1 did not connect to rank 0$"),
+    ):
+        mesh._accept(rank, accepting, {}, terms)
+
+
 def test_who_listens_but_shows_no_token_gets_what_is_left_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -248,15 +305,19 @@ def test_a_connection_for_floats_that_never_comes_is_a_time_out() -> None:
         stack.enter_context(socket.create_connection(accepting.getsockname(), 10))
         messages = stack.enter_context(accepting.accept()[0])
 
+        pumps = []
+
         def pump() -> None:
             assert not accepting.getblocking()  # else the next call would wait without end
+            pumps.append(1)
 
         control = SimpleNamespace(fileno=messages.fileno, pump=pump)
         rank: Any = SimpleNamespace(
             rank=0, size=2, recv_into=lambda peer, buffer: 2, sockets=lambda: {1: messages}, _control=control
         )
         with pytest.raises(TransportTimeout, match="^rank 1 did not connect to rank 0$"):
-            mesh._accept_floats(rank, accepting, {}, mesh.Terms(0, None, 0, b"", "session"))
+            mesh._accept_floats(rank, accepting, {}, mesh.Terms(0, None, 0.05, b"", "session"))
+        assert len(pumps) <= 3  # it sleeps meanwhile
 
 
 def test_a_connection_for_floats_that_fails_leaves_no_descriptor(port: int) -> None:

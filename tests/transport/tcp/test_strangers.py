@@ -25,7 +25,7 @@ from inceptionn.transport.tcp import formation
 from inceptionn.transport.tcp import mesh as mesh_module
 from inceptionn.transport.tcp.acceptor import Acceptor
 from inceptionn.transport.tcp.control import PROTOCOL, Control
-from inceptionn.transport.tcp.line import HELLO_BYTES, Line, digest, ranks, text, whole
+from inceptionn.transport.tcp.line import HELLO_BYTES, Line, decoded, digest, ranks, text, whole
 from inceptionn.transport.tcp.rendezvous import listen
 from inceptionn.transport.tcp.secret import nonce
 
@@ -47,6 +47,14 @@ HELLO = {
 def test_checks_of_fields(check: Callable[[Any], bool], good: list[Any], bad: list[Any]) -> None:
     assert all(check(value) for value in good)
     assert not any(check(value) for value in bad)
+
+
+def test_a_rank_may_say_what_a_stranger_may_not() -> None:
+    """The hellos of 65 ranks, for example."""
+    said = b'{"ranks":[' + b",".join([b"{}"] * 65) + b"]}"
+    assert len(decoded(said)["ranks"]) == 65
+    with pytest.raises(ValueError, match="nested too deeply"):
+        decoded(said, stranger=True)
 
 
 def group(

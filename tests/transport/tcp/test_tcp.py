@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from inceptionn.system.address import parse_address
 from inceptionn.tos.mark import is_tagged, tos_of
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
 from inceptionn.transport.probe import pattern
-from inceptionn.transport.tcp import formation
+from inceptionn.transport.tcp import formation, rendezvous
 from inceptionn.transport.tcp import transport as transport_module
 from inceptionn.transport.tcp.control import PROTOCOL
 from inceptionn.transport.tcp.line import Line
@@ -178,6 +179,22 @@ def test_ranks_may_come_in_any_order(port: int) -> None:
     calls += [lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (2, 1)]
     results = outcomes(calls)
     assert sorted(t.rank for t in results) == [0, 1, 2]
+    for transport in results:
+        transport.close()
+
+
+def test_a_rank_may_come_long_after_another(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grace in which rank 0 still listens is for groups that cannot form."""
+    monkeypatch.setattr(rendezvous, "GRACE", 0.0)
+
+    def late() -> Any:
+        time.sleep(0.2)
+        return connect(2, 3, f"127.0.0.1:{port}", nic=False, timeout=5)
+
+    results = outcomes(
+        [*(lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (0, 1)), late]
+    )
+    assert [t.rank for t in results] == [0, 1, 2]
     for transport in results:
         transport.close()
 
@@ -384,6 +401,40 @@ def test_data_that_arrives_is_progress(tcp: Group) -> None:
         return moved
 
     assert tcp(2, run) == [True, True]
+
+
+def test_a_value_that_arrives_is_progress(tcp: Group) -> None:
+    def run(t: TcpTransport) -> bool:
+        if t.rank == 0:
+            t._control.contribute("5")
+            return t._step(10)
+        return t.exchange(6) == [5, 6]
+
+    assert tcp(2, run) == [True, True]
+
+
+def test_rank_0_is_told_of_each_wait_that_lasts_half_of_the_limit(
+    tcp: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And that it is over. Between its steps a rank sleeps until one of the two is due."""
+    now, told, slept = [0.0], [], []
+    moved = iter([False, True, False, True])
+
+    def step(timeout: float) -> bool:
+        slept.append(timeout)
+        now[0] += timeout
+        return next(moved)
+
+    def run(t: TcpTransport) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(transport_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+            patched.setattr(t, "_step", step)
+            patched.setattr(t, "waits_for", lambda peers: told.append((now[0], tuple(peers))))
+            t._run(lambda: len(slept) == 4, 8.0, "a message", lambda: {1})
+
+    tcp(1, run)
+    assert slept == [4, 4, 4, 4]
+    assert told == [(4, (1,)), (8, ()), (12, (1,)), (16, ())]
 
 
 def test_a_send_that_fails_at_once_is_an_error(tcp: Group, monkeypatch: pytest.MonkeyPatch) -> None:
