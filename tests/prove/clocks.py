@@ -109,9 +109,16 @@ class Bench:
         """Return whether a register that holds either side, or asks for that, is set."""
         names = []
         for side in ("write", "read"):
-            names += [f"{side}_{part}" for part in ("request", "pending", "asked_before")]
-            names += [f"{side}_at_once.held{n}" for n in range(2)]
-            names += [f"{side}_{part}.stage{n}" for part in ("caught", "asked", "answer") for n in range(2)]
+            names += [f"{side}_asked_before"]
+            names += [f"{side}_{part}.stage{n}" for part in ("asked", "answer") for n in range(2)]
+        return self.asks() | Cat(self.inside[name] for name in names).any()
+
+    def asks(self) -> Value:
+        """Return whether a side keeps a reset, or asks for a hold."""
+        names = []
+        for side in ("write", "read"):
+            names += [f"{side}_{part}" for part in ("request", "pending")]
+            names += [f"{side}_{part}{n}" for part in ("at_once.held", "caught.stage") for n in range(2)]
         return Cat(self.inside[name] for name in names).any()
 
 
@@ -181,42 +188,163 @@ def any_edges(h: Harness) -> None:
     )
 
 
-def numbered(h: Harness, bench: Bench, width: int) -> tuple[Signal, Value]:
-    """Make an item its number, so a repeat or an invention shows; return the next one's, and the output."""
-    m = h.m
-    number, last = Signal(width, name="number"), Signal(width, name="last")
-    m.d.sync += number.eq(number + bench.push)
-    h.assume("items are numbered", bench.given == number)
-    taken = Value.cast(bench.dut.o.payload)
-    with m.If(bench.pop):
-        m.d.sync += last.eq(taken + 1)
-    h.claim(
-        "no item comes twice, none before an earlier one, none that was not accepted",
-        ~bench.pop | ((taken >= last) & (taken < number)),
+class Ring:
+    """The handshake by which one side holds the other: a request and its answer, in order around the ring.
+
+    It changes one register at a time, from the first to the last.
+    """
+
+    def __init__(self, bench: Bench, side: str) -> None:
+        inside = bench.inside
+        self.request, self.asked_before = inside[f"{side}_request"], inside[f"{side}_asked_before"]
+        self.asked = [inside[f"{side}_asked.stage{number}"] for number in range(2)]
+        self.answer = [inside[f"{side}_answer.stage{number}"] for number in range(2)]
+        self.all = [self.request, *self.asked, self.asked_before, *self.answer]
+        self.ends = ~self.request & self.answer[1]
+        """The request is over, and its answer is not."""
+
+    def in_order(self) -> Value:
+        changes = [one ^ other for one, other in zip(self.all, self.all[1:], strict=False)]
+        return sum(changes, C(0)) <= 1
+
+
+def clears(h: Harness, bench: Bench) -> Value:
+    """Add invariants about pointers that are cleared; return whether their order may be lost."""
+    inside, write, read = bench.inside, Ring(bench, "write"), Ring(bench, "read")
+    produced, consumed = inside["produced"], inside["consumed"]
+    come = [inside[f"produced.stage{number}"] for number in range(2)]
+    gone = [inside[f"consumed.stage{number}"] for number in range(2)]
+    for own, other, mine, theirs, seen, known in (
+        (write, "read", produced, consumed, come, gone),
+        (read, "write", consumed, produced, gone, come),
+    ):
+        side = "write" if own is write else "read"
+        h.invariant(f"{side}: request and answer pass one after the other", own.in_order())
+        pending = inside[f"{side}_pending"]
+        h.invariant(f"{side}: what is pending waits for the answer's end", ~pending | ~own.request)
+        h.invariant(
+            f"{side}: the {other} side's pointer is cleared before it answers, and seen with the answer",
+            (~own.asked_before | (theirs == 0))
+            & (~own.answer[0] | (known[0] == 0)) & (~own.answer[1] | (known[1] == 0)),
+        )  # fmt: skip
+        h.invariant(
+            f"{side}: its own is cleared when its request ends, and seen before the {other} side is released",
+            ~own.ends | (
+                (mine == 0) & (own.asked[0] | (seen[0] == 0)) & (own.asked[1] | (seen[1] == 0))
+            ),
+        )  # fmt: skip
+    h.invariant("a reader that is released finds nothing until the writer is", ~write.ends | (consumed == 0))
+    h.invariant("a writer that asks takes nothing", ~write.request | ~bench.dut.i.ready)
+    h.invariant(
+        "a reader that asks, or is held, offers nothing",
+        ~(read.request | write.asked_before) | ~bench.dut.o.valid,
     )
-    return number, taken
+    return write.asked[1] | read.asked[1]
+
+
+def claim_order(h: Harness, bench: Bench, clearing: Value) -> Value:
+    """Add invariants about pointers, and what each side knows of them; return the items in the memory."""
+    inside, size = bench.inside, BITS + 1
+    produced, consumed = inside["produced"], inside["consumed"]
+    come_gray, gone_gray = inside["produced_gray"], inside["consumed_gray"]
+    h.invariant(
+        "pointers and their Gray codes agree",
+        (come_gray == gray(produced)) & (gone_gray == gray(consumed))
+        & (inside["following"] == (produced + 1)[:size]),
+    )  # fmt: skip
+    order = [
+        binary(inside["consumed.stage1"]), binary(inside["consumed.stage0"]), consumed,
+        binary(inside["produced.stage1"]), binary(inside["produced.stage0"]), produced,
+    ]  # fmt: skip
+    distances = [(pointer - order[0])[:size] for pointer in order]
+    h.invariant(
+        "what each side knows of the other is old, never wrong, but while pointers are cleared",
+        clearing
+        | Cat(a <= b for a, b in zip(distances, [*distances[1:], C(DEPTH, size)], strict=True)).all(),
+    )
+    h.invariant("ready leaves a place", clearing | ~bench.dut.i.ready | (distances[-1] < DEPTH))
+    return (produced - consumed)[:size]
 
 
 def any_resets(h: Harness) -> None:
-    """Either side is reset at any step, from power-up on."""
-    width = 4
-    bench = Bench(h, width, resets=True, rest=False)
-    number, taken = numbered(h, bench, width)
-    inside = bench.inside
-    both, once = Signal(2), Signal(width)
+    """Either side is reset at any step, from power-up on. Items tell if they are one, any, or later."""
+    bench = Bench(h, 3, resets=True, rest=False)
+    m, inside, dut, push, pop = h.m, bench.inside, bench.dut, bench.push, bench.pop
+    chosen, gone, safe, stale, dead = Signal(), Signal(), Signal(), Signal(), Signal()
+    choose = h.anything(1, "choose")
+    own = choose & ~chosen
+    h.assume("items are marked: accepted, the one, later than it", bench.given == Cat(C(1, 1), own, chosen))
+    produced, consumed = inside["produced"], inside["consumed"]
+    place = Signal.like(produced)
+    taken = dut.o.payload
+    quiet = ~bench.held() & ~bench.any_reset
+    with m.If(push & own):
+        m.d.sync += [chosen.eq(1), place.eq(produced), safe.eq(quiet), stale.eq(bench.any_reset)]
+    with m.Elif(bench.any_reset):
+        m.d.sync += [safe.eq(0), stale.eq(chosen)]
+    with m.If(stale & ~bench.held()):
+        m.d.sync += dead.eq(1)
+    with m.If(pop & taken[1]):
+        m.d.sync += gone.eq(1)
+    h.claim("nothing comes that was not accepted", ~pop | taken[0])
+    h.claim("no item comes twice, none before an earlier one", ~(pop & gone) | taken[2])
+    h.claim(
+        "what is accepted while nothing is held comes before all later ones, unless a side is reset",
+        ~(pop & safe & ~gone) | ~taken[2],
+    )
+    h.claim("what was accepted before a reset never comes after the hold", ~(pop & dead) | ~taken[1])
+    waits, was = Signal(), Signal(3)
+    m.d.sync += [waits.eq(dut.o.valid & ~(dut.o.ready & bench.read)), was.eq(taken)]
+    h.claim("what is offered changes only once it is taken", ~waits | ~dut.o.valid | (taken == was))
+
+    clearing = clears(h, bench)
+    level = claim_order(h, bench, clearing)
+
+    def marked(item: Value) -> Value:
+        """Whether an item inside has a mark that it can have."""
+        mine, later = item[1], item[2]
+        return (
+            item[0]
+            & Mux(gone, later, ~later | chosen)
+            & (~mine | (chosen & ~gone & ~dead & ~later & (~stale | bench.asks())))
+        )
+
+    cells = [inside.memory("ram.memory", C(number, BITS)) for number in range(DEPTH)]
+    for number, cell in enumerate(cells):
+        offset = (C(number, BITS) - consumed[:BITS])[:BITS]
+        there, following = clearing | (offset >= level), cells[(number + 1) % DEPTH]
+        h.invariant(f"word {number}: its marks", there | marked(cell))
+        h.invariant(
+            f"word {number}: what follows it is later",
+            there | (offset + 1 >= level) | ~cell[1:].any() | following[2],
+        )
+        h.invariant(
+            f"word {number}: what follows the output is later",
+            there | (offset != 0) | ~dut.o.valid | ~taken[1:].any() | cell[2],
+        )
+    h.invariant(
+        "the one is taken, or was there at a reset, after it was accepted", ~(gone | stale | dead) | chosen
+    )
+    h.invariant("the output's marks", ~dut.o.valid | marked(taken))
+    h.invariant("where nothing is held, nothing is until the next reset", ~safe | (chosen & ~bench.held()))
+    stays = ((place - consumed)[: BITS + 1] < level) & inside.memory("ram.memory", place[:BITS])[1]
+    h.invariant("the one is inside", ~safe | gone | stays | (dut.o.valid & taken[1]))
+
+    both, accepted, again = Signal(2), Signal(), Signal()
+    m.d.sync += accepted.eq(accepted | push)
     for side, name in enumerate(("write", "read")):
-        with h.m.If(bench.resets[name] & (number == 0)):
-            h.m.d.sync += both[side].eq(1)
-    with h.m.If(bench.resets["write"]):
-        h.m.d.sync += once.eq(number)
-    h.cover("an item passes after both sides were reset before the first one", bench.pop & both.all())
-    h.cover("an item accepted before a reset of the writer is taken after it", bench.pop & (taken < once))
+        with m.If(bench.resets[name] & ~accepted):
+            m.d.sync += both[side].eq(1)
+    with m.If(bench.resets["write"] & chosen):
+        m.d.sync += again.eq(1)
+    h.cover("an item passes after both sides were reset before the first one", pop & both.all())
+    h.cover("an item accepted before a reset of the writer is taken after it", pop & taken[1] & again)
     pointers = ["produced", "produced_gray", "consumed", "consumed_gray"]
     pointers += [f"{side}.stage{number}" for side in ("produced", "consumed") for number in range(2)]
     h.cover(
-        "the state in which the proof with clocks in step begins",
+        "the state in which the proof without resets begins",
         ~bench.held() & ~Cat(inside[name] for name in pointers).any() & (inside["following"] == 1)
-        & ~bench.dut.i.ready & ~bench.dut.o.valid & (number == 0),
+        & ~dut.i.ready & ~dut.o.valid & ~accepted,
     )  # fmt: skip
 
 
@@ -226,37 +354,30 @@ RECOVERY = 18
 
 def resets_in_step(h: Harness) -> None:
     """Either side is reset at any step, and the queue works again; both clocks have an edge in each."""
-    width = 2
-    bench = Bench(h, width, resets=True, rest=True, in_step=True)
+    bench = Bench(h, 2, resets=True, rest=False, in_step=True)
     m, dut = h.m, bench.dut
-    number, taken = numbered(h, bench, width)
-    h.assume("at most two items are accepted", number != 3)
-    # The first item after the recovery, and the one that is due.
-    calm, first, due = Signal(range(RECOVERY + 1), name="calm"), Signal(width), Signal(width)
+    level = claim_order(h, bench, clears(h, bench))
+    calm, late = Signal(range(RECOVERY + 1), name="calm"), Signal(3, name="late")
     works = calm == RECOVERY
-    m.d.sync += calm.eq(Mux(bench.any_reset, 0, calm + ~works))
-    with m.If(~works):
-        m.d.sync += [first.eq(number + bench.push), due.eq(number + bench.push)]
-    with m.Elif(bench.pop & (taken >= first)):
-        m.d.sync += due.eq(taken + 1)
-    h.claim(f"{RECOVERY} cycles after a reset it takes items", ~works | dut.i.ready)
-    h.claim(
-        "and loses none of them until the next reset",
-        ~(works & bench.pop & (taken >= first) & ~bench.any_reset) | (taken == due),
-    )
-    late = Signal(3, name="late")
-    m.d.sync += late.eq(Mux(works & (number != due) & ~dut.o.valid, late + 1, 0))
+    m.d.sync += [
+        calm.eq(Mux(bench.any_reset, 0, calm + ~works)),
+        late.eq(Mux(works & (level != 0) & ~dut.o.valid, late + 1, 0)),
+    ]
+    h.claim(f"{RECOVERY} cycles after a reset nothing is held", ~works | ~bench.held())
+    h.claim("and it takes items while at most four are inside", ~works | (level > 4) | dut.i.ready)
     h.claim("and it offers each within 5 cycles", ~works | (late < 5))
-    for side in ("write", "read"):
-        # An item accepted after the queue was held for the reset that came after an item.
-        reset, held, after = Signal(), Signal(), Signal(width)
-        with m.If(bench.resets[side] & (number != 0)):
-            m.d.sync += reset.eq(1)
-        with m.If(reset & ~held & ~dut.i.ready):
-            m.d.sync += [held.eq(1), after.eq(number)]
+    accepted, since = Signal(), Signal(2, name="since")
+    m.d.sync += accepted.eq(accepted | bench.push)
+    h.assume("items tell after whose resets they were accepted", bench.given == since)
+    for number, side in enumerate(("write", "read")):
+        reset = Signal()
+        m.d.sync += [
+            reset.eq(reset | (accepted & bench.resets[side])),
+            since[number].eq(since[number] | (reset & ~dut.i.ready)),
+        ]
         h.cover(
             f"an item, a reset of the {side} side that holds the queue, and an item accepted since passes",
-            bench.pop & held & (taken >= after) & ~bench.any_reset,
+            bench.pop & dut.o.payload[number] & ~bench.any_reset,
         )
 
 
@@ -267,13 +388,14 @@ PROOFS = (
         Fault(_QUEUE, "_gray(following) == limit", "_gray(produced) == limit"),
         Fault(_QUEUE, "stored & (~self.o.valid | self.o.ready)", "stored"),
     ), cover_depth=28, refute_depth=24),
-    Proof("async_queue, any clocks and resets", any_resets, 26, (
+    Proof("async_queue, any clocks and resets", any_resets, 1, (
         Fault(_QUEUE, 'answer, asked | asked_before', 'answer, 0 & asked'),
         Fault(_QUEUE, 'holds["read"] | read_clear', 'holds["read"]'),
-    ), bounded=True),
-    Proof("async_queue, clocks in step and resets", resets_in_step, 26, (
+        Fault(_QUEUE, "(ram.write & ~write_hold)", "(ram.write & ~ram.write_data[1] & ~write_hold)"),
+    ), cover_depth=26, refute_depth=26, apart=True),
+    Proof("async_queue, clocks in step and resets", resets_in_step, RECOVERY + 3, (
         Fault(_QUEUE, "request.eq(caught | ~answer)", "request.eq(1)"),
         Fault(_QUEUE, "(produced_seen != consumed_gray) & ~read_hold", "0"),
-        Fault(_QUEUE, "(ram.write & ~write_hold)", "(ram.write & ram.write_data[0] & ~write_hold)"),
-    ), bounded=True),
+        Fault(_QUEUE, "Mux(ram.write, _gray(following) == limit,", "Mux(1, produced_gray == 0,"),
+    ), cover_depth=44, refute_depth=28, apart=True),
 )  # fmt: skip

@@ -148,10 +148,8 @@ _NOT_PROVED = """\
 ## What is not proved
 
 - Components without a proof above. Their cocotb benches and the soaks test them.
-- `AsyncQueue` under resets after 26 steps. With clocks of any order these are too few for an item that
-  follows a reset and another item; that it works again after a reset is shown with both clocks in step,
-  from rest, for two items. A register that samples a bit of the other clock while it changes is taken to
-  get the old or the new value.
+- How long `AsyncQueue` takes after a reset with clocks of any order; with both clocks in step it is proved.
+  A register that samples a bit of the other clock while it changes is taken to get the old or the new value.
 - `FrameQueue` of other sizes than 8 beats of two bytes and 8 places for lengths.
 - The register bank: what is read beside a write that is not answered yet; offsets, resets and masks, which
   come from the RTL's own table. Of `registers`, the wires of `clear`, of reads of counters and of settings
