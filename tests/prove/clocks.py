@@ -397,5 +397,5 @@ PROOFS = (
         Fault(_QUEUE, "request.eq(caught | ~answer)", "request.eq(1)"),
         Fault(_QUEUE, "(produced_seen != consumed_gray) & ~read_hold", "0"),
         Fault(_QUEUE, "Mux(ram.write, _gray(following) == limit,", "Mux(1, produced_gray == 0,"),
-    ), cover_depth=44, refute_depth=28, apart=True),
+    ), cover_depth=34, refute_depth=28, apart=True),
 )  # fmt: skip

@@ -38,7 +38,9 @@ class Followed:
         self.h = h
         self.number = h.any_constant(NUMBER, "mine")
         self.place, self.chosen = h.any_constant(INDEX, "place"), h.any_constant(range(9), "bit")
-        self.length, self.bad, self.bit = Signal(5), Signal(), Signal()
+        self.end, self.half, self.bad, self.bit = Signal(INDEX), Signal(), Signal(), Signal()
+        self.length = (self.end << 1) + 2 - self.half
+        """Bytes; the last beat, ``end``, has one of two if it is ``half``."""
 
     def of(self, others: Value) -> Value:
         return others.bit_select(self.chosen, 1)
@@ -46,8 +48,8 @@ class Followed:
     def agrees(self, beat: Beat, complete: Value | int = 1) -> Value:
         """Whether a beat can be one of this frame, or of another; ``complete``: all of its frame has come."""
         mine = beat.number == self.number
-        last = (self.length == (beat.index << 1) + 2 - beat.ending) & (beat.user == self.bad)
-        early = (self.length - 1) >> 1 > beat.index
+        last = (beat.index == self.end) & (beat.ending == self.half) & (beat.user == self.bad)
+        early = beat.index < self.end
         bit = self.of(beat.others) == self.bit
         return (
             (beat.last | (~beat.ending & ~beat.user))
@@ -85,7 +87,7 @@ class Inputs:
                     m.d.sync += mine.bit.eq(mine.of(others))
                 with m.If(source.tlast & ~self.drop):
                     m.d.sync += [
-                        mine.length.eq((self.index << 1) + 1 + source.tkeep[1]), mine.bad.eq(source.tuser),
+                        mine.end.eq(self.index), mine.half.eq(~source.tkeep[1]), mine.bad.eq(source.tuser),
                     ]  # fmt: skip
 
 
@@ -304,8 +306,8 @@ def frame_queue(lossy: bool, h: Harness) -> None:
         "its last beat has its last bytes and its mark",
         ~here
         | (
-            (sink.tlast == (place == (mine.length - 1) >> 1))
-            & (sink.tkeep == Mux(sink.tlast & mine.length[0], 1, 3))
+            (sink.tlast == (place == mine.end))
+            & (sink.tkeep == Mux(sink.tlast & mine.half, 1, 3))
             & (sink.tuser == (sink.tlast & mine.bad))
         ),
     )
