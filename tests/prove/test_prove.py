@@ -117,6 +117,12 @@ def prove_toy(
         ({"claim": "seen == low"}, "refuted from reset: it is what it was"),
         ({"cover": "seen != seen"}, "not reached: a value"),
         ({}, "this seeded fault is not found"),
+        ({"options": ", apart=True"}, "this seeded fault is not found"),
+        ({"claim": "~h.running(4)"}, "not inductive within 3 steps: it is what it was"),
+        (
+            {"claim": "~h.running(4)", "options": ", apart=True"},
+            "not inductive within 3 steps: it is what it was",
+        ),
         # What leaves no run to check refutes nothing.
         ({"claim": "len(joined) == 16", "assumption": "len(joined) == 16"}, "this seeded fault is not found"),
         ({"old": "no such line"}, "must stand once in parts.joining, not 0 times"),
