@@ -80,7 +80,8 @@ class AsyncQueue(wiring.Component):
     queue on both sides: each side waits until the other is out of reset and has cleared its pointer. That
     holds for a reset between two edges of its clock, too; what is accepted at the next three edges is lost.
     The other side hears of a reset up to three edges of that clock and three of its own later. Until then it
-    may still take items from before, in order, and what it gives is lost.
+    may still take items from before, in order, and what it gives is lost. With both clocks in step it works
+    again 19 cycles after a reset at the latest.
 
     One item per cycle of the slower clock. Latency: 2 to 3 cycles of the reading clock.
 

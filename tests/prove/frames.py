@@ -91,31 +91,38 @@ class Inputs:
                     ]  # fmt: skip
 
 
-def drops(h: Harness, dut: FrameQueue, inside: Inside, coming: Inputs, lossy: bool) -> None:
-    """Make claims about which frames are dropped."""
+def drops(h: Harness, dut: FrameQueue, inside: Inside, coming: Inputs, running: Value) -> None:
+    """Make claims about which frames are dropped, and when the source waits."""
     ended, dropped = Signal(), Signal()
     index, bad = h.past(coming.index), h.past(dut.s_axis.tuser)
     h.m.d.sync += [ended.eq(coming.ended), dropped.eq(coming.drop)]
     h.claim("a frame is dropped at its end alone", ~dut.dropped | ended)
     h.claim("a frame that is said to be dropped is, and no other", dut.dropped == dropped)
-    h.claim("a frame that cannot be whole inside is dropped", ~(ended & (index >= DEPTH - 1)) | dut.dropped)
-    if lossy:
+    too_long = index >= DEPTH - 1
+    h.claim("a frame that cannot be whole inside is dropped", ~(ended & too_long) | dut.dropped)
+    if dut.drop_bad:
         h.claim("a bad frame is dropped", ~(ended & bad) | dut.dropped)
+    else:
+        bad = C(0, 1)
+    # In the RAM one place stays free; the queue of lengths has room while it holds two.
+    read, write = inside["read"], inside.every("write")[-1]
+    tight = ((write - read)[:3] == DEPTH - 1) | (inside["lengths.level"] >= 2)
+    if dut.lossy:
         h.claim("the source never waits", dut.s_axis.tready)
-        read, write = inside["read"], inside.every("write")[-1]
-        tight = ((write - read)[:3] == DEPTH - 1) | ~inside["lengths.room"]
         was_tight, reason = Signal(), Signal()
         with h.m.If(coming.accept):
-            h.m.d.sync += [was_tight.eq(~coming.ended & (was_tight | tight)), reason.eq(was_tight | tight)]
+            now = was_tight | tight | ~running
+            h.m.d.sync += [was_tight.eq(~coming.ended & now), reason.eq(now)]
+        h.invariant("a frame is refused after a beat without room", ~inside["refuse"] | was_tight)
         h.claim(
             "a frame is dropped only if it is bad, or a beat of it came without room",
             ~dut.dropped | bad | reason,
         )
-        h.invariant("a frame is refused after a beat without room", ~inside["refuse"] | was_tight)
     else:
+        h.claim("the source waits only without room", dut.s_axis.tready | tight | ~running)
         h.claim(
-            "a frame is dropped only if it has more beats than the queue holds",
-            ~dut.dropped | (index >= DEPTH - 1),
+            "a frame is dropped only if it is bad, or has more beats than the queue holds",
+            ~dut.dropped | bad | too_long,
         )
 
 
@@ -259,12 +266,12 @@ def notes(h: Harness, inside: Inside, mine: Followed, coming: Inputs, came: Valu
     h.invariant("they are before the beats in the RAM's register", valid | (level != 0) | ~arriving[0])
 
 
-def progress(h: Harness, dut: FrameQueue, inside: Inside, held: Value, lossy: bool) -> None:
+def progress(h: Harness, dut: FrameQueue, inside: Inside, held: Value, running: Value) -> None:
     """Make claims that no frame and no source waits for ever; ``held``: a whole frame is inside."""
     offered = dut.m_axis.tvalid
     waited = Signal(range(5))
     h.m.d.sync += waited.eq(Mux(held & ~offered, waited + 1, 0))
-    level, arriving, running = inside["beats.level"], inside["arriving"], h.running(1)
+    level, arriving = inside["beats.level"], inside["arriving"]
     h.invariant("after a reset nothing is inside", running | ~held)
     h.invariant(
         "the queue after the RAM has room unless much is held",
@@ -275,18 +282,19 @@ def progress(h: Harness, dut: FrameQueue, inside: Inside, held: Value, lossy: bo
     h.invariant("and comes", (waited < 2) | offered | (level != 0) | arriving[1])
     h.invariant("and has come", (waited < 3) | offered | (level != 0))
     h.claim("a frame that is whole, and the next, is offered after 4 cycles at most", (waited < 4) | offered)
-    if not lossy:
+    if not dut.lossy:
         h.claim("the source waits only while a whole frame is inside", dut.s_axis.tready | held | ~running)
 
 
-def frame_queue(lossy: bool, h: Harness) -> None:
-    """Make claims about a small queue. ``lossy`` also drops bad frames."""
-    dut = FrameQueue(2, depth=DEPTH, frames=FRAMES, word_width=NUMBER, drop_bad=lossy, lossy=lossy)
+def frame_queue(lossy: bool, drop_bad: bool, h: Harness) -> None:
+    """Make claims about a small queue."""
+    dut = FrameQueue(2, depth=DEPTH, frames=FRAMES, word_width=NUMBER, drop_bad=drop_bad, lossy=lossy)
     inside = h.add(dut)
     m, sink = h.m, dut.m_axis
     mine = Followed(h)
     coming = Inputs(h, dut, inside, mine)
-    drops(h, dut, inside, coming, lossy)
+    running = h.running(1)
+    drops(h, dut, inside, coming, running)
     m.d.comb += sink.tready.eq(h.anything(1, "tready"))
 
     # What comes out: `came` frames, and of the next one `place` beats.
@@ -318,7 +326,7 @@ def frame_queue(lossy: bool, h: Harness) -> None:
     payload = Cat(dut.length, dut.word, sink.tdata, sink.tkeep, sink.tuser, sink.tlast)
     m.d.sync += [waits.eq(sink.tvalid & ~sink.tready), was.eq(payload)]
     h.claim("what is offered stays until it is taken", ~waits | (sink.tvalid & (payload == was)))
-    progress(h, dut, inside, coming.number != came, lossy)
+    progress(h, dut, inside, coming.number != came, running)
 
     # Behind the fall of `room` come what is on its way from the RAM, and one length.
     for queue, depth, coming_in, most in (
@@ -338,11 +346,14 @@ def frame_queue(lossy: bool, h: Harness) -> None:
 
 _QUEUE = "attach.frame_queue"
 PROOFS = tuple(
-    Proof(f"frame_queue, {'lossy' if lossy else 'lossless'}", partial(frame_queue, lossy), 1, (
+    Proof(f"frame_queue, {name}", partial(frame_queue, lossy, drop_bad), 1, (
         Fault(_QUEUE, "Mux(ending == 0, self.data_bytes, ending)", "ending"),
         Fault(_QUEUE, "lengths, read, whole)", "lengths, read, write)"),
-        Fault(_QUEUE, "m.If(skip | drop)", "m.If(skip)") if lossy else
-        Fault(_QUEUE, "stuck = full & (whole == read)", "stuck = full"),
+        Fault(_QUEUE, *change),
     ), cover_depth=14, refute_depth=14, apart=True)
-    for lossy in (False, True)
+    for name, lossy, drop_bad, change in (
+        ("lossless", False, False, ("stuck = full & (whole == read)", "stuck = full")),
+        ("lossless, without bad frames", False, True, ("if self.drop_bad else 0", "if self.lossy else 0")),
+        ("lossy, without bad frames", True, True, ("m.If(skip | drop)", "m.If(skip)")),
+    )
 )  # fmt: skip
