@@ -152,8 +152,8 @@ _NOT_PROVED = """\
   how many edges a reset takes to reach the other side, and what is accepted meanwhile. Registers that sample
   the other clock in one step all get what was there before, or all what is new: no word of old and new bits.
   It has 8 places, without resets 16, too.
-- `FrameQueue` of other sizes than 8 beats of two bytes, 8 places for lengths and a word; how many short frames
-  fit, which its bench counts.
+- `FrameQueue` of other sizes than 8 beats of two bytes, 8 places for lengths and a word; how many short
+  frames fit, which its bench counts.
 - The register bank: what is read beside a write that is not answered yet; offsets, resets and masks, which
   come from the RTL's own table. Of `registers`, the wires of `clear`, of reads of counters and of settings
   are proved for `paper`; that the counters answer and clear is left to their bench.
