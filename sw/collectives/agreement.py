@@ -16,10 +16,10 @@ from ..system.text import LONGEST, brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
-from ..wire import CODECS, DEFAULT_CODEC, EXPONENT_BIAS
+from ..wire import CODECS, DEFAULT_CODEC, EXPONENT_BIAS, CodecName
 from .settings import Path, SumScale
 from .values.fed import Fed
-from .values.stream_codec import StreamCodec, codec_text
+from .values.stream_codec import StreamCodec, check_codec
 from .values.wire_form import MalformedStream
 
 _VERSION = 3
@@ -215,19 +215,23 @@ def common_scale(scale: SumScale, largest: Sequence[int | None], ranks: int) -> 
     return scale
 
 
-def choose_path(transport: Transport, path: Path, codec: StreamCodec | None) -> tuple[Path, StreamCodec]:
+def choose_path(
+    transport: Transport, path: Path, codec: StreamCodec | CodecName | None
+) -> tuple[Path, StreamCodec]:
     """Return the path, which is never "auto", and the codec of the call. Both are equal at all ranks.
 
-    Raises ``ValueError`` if the path is "nic" and there are no NICs, or they are set to another codec.
+    Raises ``ValueError`` if the path is "nic" and there are no NICs, or they are set to another codec,
+    and as `check_codec`.
     """
     nics = transport.nic_codec
+    own = None if codec is None else check_codec(codec)
     if path == "nic" and nics is None:
         raise ValueError("path 'nic': not every rank has a NIC with the engines")
     if nics is not None and path in ("auto", "nic"):
-        if codec is None or (isinstance(codec, Codec) and alike(codec, nics)):
+        if own is None or (isinstance(own, Codec) and alike(own, nics)):
             return "nic", nics
         if path == "nic":
             raise ValueError(
-                f"path 'nic': the codec is {codec_text(codec)}, the NICs are set to {name_of(nics)}"
+                f"path 'nic': the codec is {own.name}, the NICs are set to {name_of(nics)}"
             )
-    return ("software" if path == "auto" else path), codec or Codec()
+    return ("software" if path == "auto" else path), own or Codec()

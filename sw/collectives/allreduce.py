@@ -44,8 +44,8 @@ def allreduce_comp(
     op
         `SUM` or `MEAN`.
     codec
-        An `inceptionn.Codec`, or another `StreamCodec`, such as `BFloat16` or a class of your own. Default:
-        the NICs' codec if they are used, else ``Codec()``.
+        An `inceptionn.Codec`, its name (``"planes"``, with the default bound), or another `StreamCodec`, such
+        as `BFloat16` or a class of your own. Default: the NICs' codec if they are used, else ``Codec()``.
     path
         "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
         "off" sends raw. "auto" is "nic" if every rank has a NIC set to this codec, else "software".

@@ -11,7 +11,7 @@ on these parts alone; `docs/layers.md` describes its systems.
   `Scaling` for lanes.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
-- What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `codec_text`;
+- What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `check_codec`;
   `sums_exactly` tells whether sums of what arrives are the same in every order.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
@@ -40,7 +40,7 @@ from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.lost_energy import LostEnergy, watch
-from .values.stream_codec import add_decompressed, codec_text
+from .values.stream_codec import add_decompressed, check_codec
 from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, sums_exactly, wire_form
 
 __all__ = [
@@ -60,9 +60,9 @@ __all__ = [
     "all_gather_steps",
     "all_reduce_steps",
     "arriving",
+    "check_codec",
     "check_scale",
     "choose_path",
-    "codec_text",
     "common_scale",
     "counted",
     "counting",

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ..codec import Codec
 from ..codec.scaling import Scaling
 from ..transport.mpi import transport_of
+from ..wire import CodecName
 from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
 from .settings import Scale, check_scale
 from .values.fed import Fed
-from .values.stream_codec import StreamCodec
+from .values.stream_codec import StreamCodec, check_codec
 
 __all__ = ["ErrorFeedback"]
 
@@ -45,10 +46,10 @@ class ErrorFeedback:
         The ranks of the all-reduce, which agree on its scale: a `Transport` or an mpi4py communicator.
     """
 
-    def __init__(self, codec: StreamCodec, decay: float = 1.0, *, comm: Any = None) -> None:
+    def __init__(self, codec: StreamCodec | CodecName, decay: float = 1.0, *, comm: Any = None) -> None:
         if not 0 <= decay <= 1:
             raise ValueError(f"decay must be 0..1, not {decay!r}")
-        self.codec = codec
+        self.codec = check_codec(codec)
         self.decay = decay
         self.comm = comm
         self._residuals: dict[Hashable, Floats] = {}

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec, scale_exponent
+from ..wire import CodecName
 from .settings import Scale
-from .values.stream_codec import StreamCodec, codec_text
+from .values.stream_codec import StreamCodec, check_codec
 
 Floats = NDArray[np.float32]
 
@@ -29,7 +30,7 @@ class OwnScale:
     def __init__(self, codec: Codec, scale: Scale) -> None:
         self.codec, self.scale = codec, scale
         self.sums_exactly = codec.sums_exactly
-        self.name = f"{codec_text(codec)}, scale {scale}"
+        self.name = f"{codec.name}, scale {scale}"
 
     def _scale_for(self, values: Floats) -> int:
         return scale_exponent(values, self.codec.codec) if self.scale == "auto" else int(self.scale or 0)
@@ -72,6 +73,10 @@ class OwnScale:
         return self.codec.summing(self._scale_for(values)).lossy(values, out)
 
 
-def with_scale(codec: StreamCodec, scale: Scale) -> StreamCodec:
-    """Give a `Codec` its scale, unless that is None. Other codecs are returned unchanged."""
-    return OwnScale(codec, scale) if scale is not None and isinstance(codec, Codec) else codec
+def with_scale(codec: StreamCodec | CodecName, scale: Scale) -> StreamCodec:
+    """Give a `Codec` its scale, unless that is None. Other codecs are returned unchanged.
+
+    Raises as `check_codec`.
+    """
+    own = check_codec(codec)
+    return OwnScale(own, scale) if scale is not None and isinstance(own, Codec) else own

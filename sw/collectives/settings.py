@@ -10,10 +10,11 @@ from typing import Any, Literal, TypedDict, get_args
 from ..codec import MAX_SCALE
 from ..codec.scaling import check_sections
 from ..system.integers import integer
+from ..wire import CodecName
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
-from .values.stream_codec import StreamCodec, check_codec, codec_text
+from .values.stream_codec import StreamCodec, check_codec
 
 
 class Op(Enum):
@@ -50,7 +51,7 @@ class _WayKeywords(TypedDict, total=False):
 
 
 class _ArrayKeywords(TypedDict, total=False):
-    codec: StreamCodec | None
+    codec: StreamCodec | CodecName | None
     sections: Sequence[int] | None
     dtype: Dtype | None
 
@@ -84,7 +85,7 @@ class Settings:
     """The arguments of `allreduce_comp` other than buffers, with their meaning."""
 
     op: Op = Op.SUM
-    codec: StreamCodec | None = None
+    codec: StreamCodec | CodecName | None = None
     path: Path = "auto"
     algorithm: Algorithm = "ring"
     scale: SumScale = "auto"
@@ -130,7 +131,7 @@ class Settings:
         names = ("path", "algorithm", "scale", "upper")
         return {
             "op": getattr(self.op, "value", repr(self.op)),
-            "codec": None if self.codec is None else codec_text(self.codec),
+            "codec": None if self.codec is None else check_codec(self.codec).name,
             "legs": self.compressed_legs,
             "sections": check_sections(self.scale, self.sections),
             "group_size": None if self.group_size is None else index(self.group_size),

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec import Codec
+
 Lanes = NDArray[np.float32]
 
 
@@ -81,7 +83,12 @@ _METHODS = ("max_compressed_size", "compress", "decompress", "decompress_add", "
 
 
 def check_codec(codec: Any) -> StreamCodec:
-    """Return a codec. Raise ``TypeError`` with the names of all that it lacks."""
+    """Return a codec: the given one, or an `inceptionn.Codec` by its name, with its default error bound.
+
+    ``ValueError`` for a name of none; ``TypeError`` for another object, with the names of all that it lacks.
+    """
+    if isinstance(codec, str):
+        return Codec(codec=codec)  # type: ignore[arg-type]
     if isinstance(codec, type):
         raise TypeError(f"codec must be an object, such as {codec.__name__}(), not the class")
     missing = [name for name in _METHODS if not callable(getattr(codec, name, None))]
@@ -94,11 +101,6 @@ def check_codec(codec: Any) -> StreamCodec:
         )
     found: StreamCodec = codec
     return found
-
-
-def codec_text(codec: StreamCodec) -> str:
-    """Return the codec's name, equal at all ranks. Raise ``TypeError`` for any other object."""
-    return check_codec(codec).name
 
 
 def examine(codec: StreamCodec) -> None:

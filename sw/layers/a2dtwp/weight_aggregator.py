@@ -16,7 +16,6 @@ from ...collectives import (
     aggregate,
     agree,
     check_scale,
-    codec_text,
     counting,
     moving_data,
     one_aggregator,
@@ -24,6 +23,7 @@ from ...collectives import (
     with_scale,
 )
 from ...transport import transport_of
+from ...wire import CodecName
 from ..checks import Policy, check_policy
 from ..fields import Fields
 from ..parameter_server import MomentumSGD, Optimizer, Partition
@@ -70,13 +70,13 @@ class WeightAggregator:
         optimizer: Optimizer | None = None,
         *,
         precision: Precision | None = None,
-        codec: StreamCodec | None = None,
+        codec: StreamCodec | CodecName | None = None,
         scale: Scale = "auto",
         nonfinite: Policy = "raise",
     ) -> None:
         self.transport = transport_of(comm)
         self.precision, self.nonfinite = precision, nonfinite
-        self.codec = None if codec is None else with_scale(codec, scale)
+        self.codec: StreamCodec | None = None
         self.optimizer = MomentumSGD() if optimizer is None else optimizer
         self.traffic = Traffic()
         self.steps = 0
@@ -85,13 +85,14 @@ class WeightAggregator:
             "shapes": [[key, list(shape)] for key, shape in shapes_of(parameters).items()],
             "optimizer": repr(self.optimizer),
             "precision": None if precision is None else precision.name,
-            "codec": None if self.codec is None else codec_text(self.codec),
             "nonfinite": nonfinite,
         }
         try:
             check_policy(nonfinite)
             check_scale(scale)
-        except ValueError as problem:
+            self.codec = None if codec is None else with_scale(codec, scale)
+            terms["codec"] = None if self.codec is None else self.codec.name
+        except (TypeError, ValueError) as problem:
             error = problem
         for key, values in parameters.items():
             if values.dtype != np.float32:

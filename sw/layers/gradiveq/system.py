@@ -18,14 +18,15 @@ from ...collectives import (
     agree,
     all_reduce_steps,
     allreduce_comp,
+    check_codec,
     check_scale,
-    codec_text,
     counting,
     moving_data,
     ring,
     with_scale,
 )
 from ...transport import transport_of
+from ...wire import CodecName
 from ..checks import Policy, check_policy
 from ..parameters import Floats, Parameters, shapes_of
 from ..step_agreement import agree_on_step
@@ -108,15 +109,18 @@ class GradiVeQ:
         reuse: int | None = None,
         keys: Sequence[str] | None = None,
         sampling_bits: int | None = 4,
-        codec: StreamCodec | None = None,
-        rest_codec: StreamCodec | None = None,
+        codec: StreamCodec | CodecName | None = None,
+        rest_codec: StreamCodec | CodecName | None = None,
         scale: Scale = "auto",
         nonfinite: Policy = "raise",
         seed: int = 0,
     ) -> None:
         self.transport = transport_of(comm)
         self.threshold, self.nonfinite = threshold, nonfinite
-        self.codec, self.rest_codec, self.scale = codec, rest_codec, scale
+        self.scale = scale
+        self.codec: StreamCodec | None = None
+        self.rest_codec: StreamCodec | None = None
+        codecs: list[str | None] = [None, None]
         self.shapes = shapes_of(parameters)
         self.traffic = Traffic()
         self.step = 0
@@ -126,6 +130,12 @@ class GradiVeQ:
             check_threshold(threshold)
             check_policy(nonfinite)
             check_scale(scale)
+            if codec is not None:
+                self.codec = check_codec(codec)
+                codecs[0] = self.codec.name
+            if rest_codec is not None:
+                self.rest_codec = check_codec(rest_codec)
+                codecs[1] = with_scale(self.rest_codec, scale).name
             self.phases = Phases(warm_up, sampling, compressed, loss_limit)
             self.quantiser = (
                 None if sampling_bits is None else QSGD(sampling_bits, seed=(seed, self.transport.rank))
@@ -154,10 +164,7 @@ class GradiVeQ:
             "steps": [warm_up, sampling, compressed],
             **{"threshold": threshold, "loss_limit": loss_limit, "multiple": multiple, "reuse": reuse},
             "sampling_bits": sampling_bits,
-            "codecs": [
-                None if codec is None else codec_text(codec),
-                None if rest_codec is None else codec_text(with_scale(rest_codec, scale)),
-            ],
+            "codecs": codecs,
             "nonfinite": nonfinite,
         }
         self.settings = {name: repr(value) for name, value in terms.items()}

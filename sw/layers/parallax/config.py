@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from ...collectives import Op, Path, Scale, StreamCodec, check_scale
+from ...wire import CodecName
 from ..checks import Policy
 from ..parameters import Floats
 
@@ -57,7 +58,7 @@ class ParallaxConfig:
     local_aggregation: bool = True
     dense_op: Op = Op.MEAN
     sparse_op: Op = Op.MEAN
-    codec: StreamCodec | None = None
+    codec: StreamCodec | CodecName | None = None
     path: Path = "off"
     scale: Scale = "auto"
     partitions: int | None = None

@@ -16,8 +16,8 @@ from ...collectives import (
     WireForm,
     agree,
     allreduce_comp,
+    check_codec,
     choose_path,
-    codec_text,
     counting,
     exchanged,
     moving_data,
@@ -139,7 +139,7 @@ class Runner:
     def _terms(self) -> dict[str, Any]:
         codec = self.config.codec
         return {name: repr(value) for name, value in vars(self.config).items()} | {
-            "codec": None if codec is None else codec_text(codec),
+            "codec": None if codec is None else check_codec(codec).name,
             "partitioners": self._partitioners,
             "keys": list(self.parameters),
             **{f"shape of key {key!r}": list(np.shape(value)) for key, value in self.parameters.items()},

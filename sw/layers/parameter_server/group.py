@@ -12,6 +12,7 @@ from ... import crc32
 from ...collectives import MismatchError, Path, Scale, StreamCodec, agree, exchanged, is_whole
 from ...system.integers import integer
 from ...transport import transport_of
+from ...wire import CodecName
 from ..checks import Policy, check_policy, float32_array
 from ..parameters import Floats
 from ..traffic import Traffic
@@ -91,7 +92,7 @@ class ParameterServer:
         mode: Mode = "sync",
         servers: Sequence[int] | None = None,
         workers: Sequence[int] | None = None,
-        codec: StreamCodec | None = None,
+        codec: StreamCodec | CodecName | None = None,
         path: Path | None = None,
         scale: Scale = "auto",
         encoding: Encoding | None = None,

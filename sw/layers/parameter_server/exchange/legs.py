@@ -21,9 +21,9 @@ from ....collectives import (
     StreamCodec,
     check_scale,
     choose_path,
-    codec_text,
 )
 from ....transport import Transport
+from ....wire import CodecName
 from ...parameters import Floats
 
 Data = NDArray[np.uint8]
@@ -160,7 +160,7 @@ class ScaledLeg(Leg):
     def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
         self._scaled = _Scaled(codec, scale)
         self.exact = self._scaled.exact
-        self.name = f"{'NIC' if self.tagged else codec_text(codec)}, scale {scale}"
+        self.name = f"{'NIC' if self.tagged else codec.name}, scale {scale}"
 
 
 class CodecLeg(ScaledLeg):
@@ -236,7 +236,10 @@ class EncodedLeg(Leg):
 
 
 def push_leg(
-    transport: Transport, codec: StreamCodec | None = None, path: Path | None = None, scale: Scale = "auto"
+    transport: Transport,
+    codec: StreamCodec | CodecName | None = None,
+    path: Path | None = None,
+    scale: Scale = "auto",
 ) -> Leg:
     """Make the leg for gradients.
 
