@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Write the measured figures of figures.jsonl into the pages: `python docs/figures.py`.
 
+`--stale` names each record whose command reaches code that has changed since the record's commit, and fails
+if there is one; reach.py says what counts. After a measurement, change the rows and say `--recorded NAME`,
+which stamps the record with the date and the commit: one of main that has the code that was measured.
+
 A page names what it shows in comments, which GitHub and the site hide:
 
 - ``<!-- figures: NAME -->``, above a table: a record's rows, and how they were measured;
@@ -16,9 +20,14 @@ A cell is a number, text, null (empty), a list (a value, then what follows in br
 record. ROW and COLUMN may be shortened to a beginning that no other has. ``> 0`` selects an item of a list.
 """
 
+import argparse
 import json
 import re
+import subprocess
+import sys
 import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -97,10 +106,94 @@ def _at(path: str, names: list[str], key: str) -> int:
     return found[0]
 
 
-if __name__ == "__main__":
+def stale(records: dict[str, dict[str, Any]], names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each stale record of these (of all, if there are none), and why it is."""
+    from reach import Code
+
+    here = Code.here()
+    states: dict[str, Code] = {}
+    reasons: dict[tuple[str, str], str] = {}
+    for name, record in records.items():
+        if "command" not in record or (names and name not in names):
+            continue
+        key = commit, command = re.split("[ ,]", record["state"])[0], record["command"]
+        if key not in reasons:
+            try:
+                states[commit] = states.get(commit) or Code.at(commit)
+                reasons[key] = _differences(states[commit], here, command)
+            except ValueError as error:
+                reasons[key] = str(error)
+        if reasons[key]:
+            yield name, reasons[key]
+
+
+def landed(command: str) -> str:
+    """Return the commit of main that has the code which the command reaches; else raise ``ValueError``."""
+    from reach import Code
+
+    commit = _git("rev-parse", "--short=7", _git("merge-base", "HEAD", "main"))
+    if found := _differences(Code.at(commit), Code.here(), command):
+        raise ValueError(f"a record names a commit that stays; land what was measured in main first: {found}")
+    return commit
+
+
+def stamp(path: Path, names: list[str]) -> None:
+    """Write commit and date into these records of figures.jsonl."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for at, line in enumerate(lines):
+        record = json.loads(line)
+        if record["name"] in names:
+            state = f"{landed(record['command'])}, {datetime.now(UTC):%Y-%m-%d}"
+            lines[at] = line.replace(f'"state": "{record["state"]}"', f'"state": "{state}"')
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _differences(old: Any, new: Any, command: str) -> str:
+    from reach import changed
+
+    found = changed(old.reached(command), new.reached(command))
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(DOCS), *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"git {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the figures of figures.jsonl into the pages.")
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument("--check", action="store_true", help="write nothing; fail if a page differs")
+    does.add_argument("--stale", nargs="*", metavar="NAME", help="name stale records; fail if there are any")
+    does.add_argument("--recorded", nargs="+", metavar="NAME", help="stamp records that were measured now")
+    given = parser.parse_args()
     figures = Figures()
+    for name in [*(given.stale or ()), *(given.recorded or ())]:
+        if "command" not in figures.records.get(name, {}):
+            parser.error(f"figures.jsonl has no record {name!r} with a command")
+    if given.stale is not None:
+        found = list(stale(figures.records, given.stale))
+        for name, reason in found:
+            record = figures.records[name]
+            print(f"{name}: {record['state']}: {record['command']}\n    {reason}")
+        return int(bool(found))
+    if given.recorded:
+        stamp(DOCS / "figures.jsonl", given.recorded)
+    status = 0
     for page in PAGES:
         old = page.read_text(encoding="utf-8")
         if (new := figures.page(old)) != old:
-            page.write_text(new, encoding="utf-8")
             print(page)
+            status |= given.check
+            if not given.check:
+                page.write_text(new, encoding="utf-8")
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(str(error))
