@@ -13,7 +13,7 @@ from ..collectives import Op
 from ..collectives.ledger import Ledger
 from ..collectives.settings import RING_ALGORITHMS, Settings
 from .hook import CompressState
-from .host_copy import FLOATS
+from .host_copy import lanes_of, takes
 from .link import link_of
 from .work import Tensors, all_gathered, all_reduced, operation, reduce_scattered
 
@@ -153,9 +153,9 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         wanted = operation(op)
         if self.state is None or wanted is None:
             return None
-        if any(tensor.dtype not in FLOATS or tensor.is_sparse for tensor in tensors):
+        if not all(map(takes, tensors)):
             return None
-        settings = self.state.chosen(max(tensors, key=torch.Tensor.numel), self, legs)
+        settings = self.state.chosen(max(tensors, key=lanes_of), self, legs)
         return None if settings is None else (wanted, settings, self.state.ledger)
 
     def _other(self, tensors: Tensors) -> Any:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from ..collectives.ledger import Ledger, Statistics, counted
 from ..layers.gradiveq import GradiVeQ
 from ..layers.parameters import Parameters
-from .host_copy import HostCopy, future_of
+from .host_copy import HostCopy, check_size, future_of, lanes_of
 from .link import link_of
 
 
@@ -64,7 +64,14 @@ def gradiveq_hook(state: GradiVeQState, bucket: dist.GradBucket) -> torch.future
     Register it with ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``.
     """
     link, buffer = link_of(state.process_group), bucket.buffer()
-    pairs = zip(bucket.parameters(), bucket.gradients(), strict=True)
+    if buffer.layout is not torch.strided:
+        raise TypeError("GradiVeQ takes dense gradients alone; compress_hook sends those of sparse=True raw")
+    check_size(bucket)
+    parameters, gradients = bucket.parameters(), bucket.gradients()
+    if any(parameter.is_complex() for parameter in parameters):
+        # Torch's own views of a complex bucket, whose buffer is real, have half of its values.
+        gradients = list(buffer.split(list(map(lanes_of, parameters))))
+    pairs = zip(parameters, gradients, strict=True)
     copies = {state.key(parameter): HostCopy(gradient, wide=True) for parameter, gradient in pairs}
     state._copies |= copies
     future = future_of(state._result, list(copies.values()), lambda: buffer)

@@ -24,7 +24,7 @@ from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
 from ..collectives.settings import Algorithm, GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..system.integers import integer
-from .host_copy import HostCopy, future_of
+from .host_copy import HostCopy, check_size, future_of, lanes_of, takes
 from .left_out import LeftOut
 from .link import Link, link_of
 from .reporting import Reporter, ScalarWriter
@@ -258,19 +258,25 @@ class CompressState:
     ) -> None:
         self.raw += 1
         ranks = group_of(group).size()
+        values = lanes_of(tensor)
         size = legs * (ranks - 1) * tensor.numel() * tensor.element_size() // ranks
-        self.ledger.add_torch(name or f"{tensor.numel()} values", tensor.numel(), size)
+        self.ledger.add_torch(name or f"{values} values", values, size)
 
     def _is_raw(self, tensor: torch.Tensor, values: int | None = None) -> bool:
-        values = tensor.numel() if values is None else values
-        return self.step < self.warm_up or values < max(1, self.smallest) or not tensor.is_floating_point()
+        values = lanes_of(tensor) if values is None else values
+        return self.step < self.warm_up or values < max(1, self.smallest) or not takes(tensor)
 
     def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Return the mean of all ranks' gradients of a bucket, in its memory; see `compress_hook`."""
         buffer, parameters, last = bucket.buffer(), bucket.parameters(), bucket.is_last()
         kept, left = self.left_out.split(parameters)
-        label = f"bucket {bucket.index()}, {buffer.numel()} values"
-        wrong = self._wrong_module(parameters, last)
+        label = f"bucket {bucket.index()}, {lanes_of(buffer)} values"
+        wrong: ValueError | None = None
+        try:
+            check_size(bucket)
+            self._check_module(parameters, last)
+        except ValueError as error:
+            wrong = error
         try:
             settings = self.chosen(buffer, self.process_group, 2, wrong, name=label, values=kept.count)
         except Exception as error:
@@ -288,12 +294,11 @@ class CompressState:
             return sent
         raw = replace(settings, path="off", scale=None, sections=None)
         if self.by_tensor:
-            lengths = [parameter.numel() for parameter in kept.parameters]
-            settings = replace(settings, sections=joined_sections(lengths))
+            settings = replace(settings, sections=joined_sections(list(map(lanes_of, kept.parameters))))
         link, copy = link_of(self.process_group), HostCopy(buffer)
 
         def run() -> None:
-            feedback = None
+            feedback, lanes = None, copy.array.reshape(-1)
             if self.residuals is not None and layout is not None and self._feeds_back(settings, link):
                 try:
                     self.residuals.prepare(layout)
@@ -306,9 +311,9 @@ class CompressState:
             ):
                 if places.count:
                     with counted(link.transport, self.ledger, name):
-                        values = places.taken(copy.array)
+                        values = places.taken(lanes)
                         all_reduce(link.transport, values, MEAN, how, memory)
-                    places.put(values, copy.array)
+                    places.put(values, lanes)
             copy.store()
             if last:
                 self._report(step)
@@ -324,21 +329,20 @@ class CompressState:
         exact = codec is None or (isinstance(codec, Codec) and codec.sums_exactly)
         return exact or not self.feeds_back_by_default
 
-    def _wrong_module(self, parameters: list[torch.Tensor], last: bool) -> ValueError | None:
-        """Return an error if a bucket has a parameter that the first step's buckets did not have."""
+    def _check_module(self, parameters: list[torch.Tensor], last: bool) -> None:
+        """Raise ``ValueError`` if a bucket has a parameter that the first step's buckets did not have."""
         if self._parameters is None:
             self._first |= {id(parameter): ref(parameter) for parameter in parameters}
             if last:
                 self._parameters = self._first
-            return None
+            return
         for parameter in parameters:
             known = self._parameters.get(id(parameter))
             if known is None or known() is not parameter:
-                return ValueError(
+                raise ValueError(
                     f"this CompressState serves another module, whose step is {self.step}: a DDP module "
                     "needs a state of its own"
                 )
-        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the step (and with it warm-up and schedule), this rank's residuals and an assigned codec.

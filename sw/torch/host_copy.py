@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A tensor's values as an array in the host's memory, without a copy if possible."""
+"""A tensor's values as an array in the host's memory, without a copy if possible. Complex ones are pairs."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future as Result
@@ -8,12 +8,34 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-"""Types that the collectives sum, always in float32."""
+_COMPLEX = (torch.complex64, torch.complex32, torch.complex128)
+"""Types that the collectives sum, always in float32; those of complex values as real and imaginary parts."""
 _KEPT = (torch.float32, torch.float16, torch.bfloat16)
 """The types that the codec takes without a conversion."""
+
+
+def takes(tensor: torch.Tensor) -> bool:
+    """Tell whether the collectives take a tensor: dense, of a type that they sum."""
+    return tensor.dtype in (*FLOATS, *_COMPLEX) and tensor.layout is torch.strided
+
+
+def lanes_of(tensor: torch.Tensor) -> int:
+    """Return how many real values a tensor has: two for each complex one."""
+    return tensor.numel() * (2 if tensor.is_complex() else 1)
+
+
+def check_size(bucket: dist.GradBucket) -> None:
+    """Raise ``ValueError`` unless a bucket has as many values as its parameters."""
+    count, expected = lanes_of(bucket.buffer()), sum(map(lanes_of, bucket.parameters()))
+    if count != expected:
+        raise ValueError(
+            f"bucket {bucket.index()} has {count} values, its parameters have {expected}: a hook around this "
+            "one must keep the bucket's size"
+        )
 
 
 @cache
@@ -26,33 +48,37 @@ class HostCopy:
     """The values of a tensor, which another thread may read and write.
 
     A contiguous tensor on the CPU is used without a copy, unless it is float64 or, with ``wide``, not
-    float32. Of others the constructor makes a copy, and `store` copies it back. It has their type, or
-    float32. Copies from a GPU and back use pinned memory and a separate stream each, which wait for the
-    current work of the caller's stream. Neither the caller nor the GPU waits for them. ``filled`` is False
-    for a tensor that is only written.
+    float32. Of others, and of conjugated or negated views, the constructor makes a copy, and `store` copies
+    it back. It has their type, or float32. Copies from a GPU and back use pinned memory and a separate stream
+    each, which wait for the current work of the caller's stream. Neither the caller nor the GPU waits for
+    them. ``filled`` is False for a tensor that is only written.
 
-    Raises ``TypeError`` for types other than `FLOATS`.
+    Raises ``TypeError`` for a tensor that the collectives do not take (`takes`).
     """
 
     def __init__(self, tensor: torch.Tensor, filled: bool = True, wide: bool = False) -> None:
-        if tensor.dtype not in FLOATS:
-            raise TypeError(f"the tensor must be of a floating-point type, not {tensor.dtype}")
+        if not takes(tensor):
+            what = tensor.dtype if tensor.layout is torch.strided else tensor.layout
+            raise TypeError(f"the tensor must be dense and of a floating-point or complex type, not {what}")
         self.tensor = tensor.detach()
+        values = self.tensor.resolve_conj().resolve_neg()
+        if values.is_complex():
+            values = torch.view_as_real(values)
         self.device = tensor.device if tensor.is_cuda else None
         self._filled: Any = None
         """The event after the copy from a GPU."""
         self._stored: Any = None
         """The event after the copy back."""
-        kind = torch.float32 if wide or tensor.dtype not in _KEPT else tensor.dtype
+        kind = torch.float32 if wide or values.dtype not in _KEPT else values.dtype
         if self.device is None:
-            host = self.tensor.to(kind).contiguous()
+            host = values.to(kind).contiguous()
             self._own = host.data_ptr() == self.tensor.data_ptr()
         else:
             self._own = False
             self._ready = torch.cuda.current_stream(self.device).record_event()
-            host = torch.empty(tensor.shape, dtype=kind, pin_memory=True)
+            host = torch.empty(values.shape, dtype=kind, pin_memory=True)
             if filled:
-                self._filled = self._copied(host, self.tensor, self.device, back=False)
+                self._filled = self._copied(host, values, self.device, back=False)
         self._host = host
 
     def _copied(self, to: torch.Tensor, values: torch.Tensor, device: torch.device, back: bool) -> Any:
@@ -61,12 +87,15 @@ class HostCopy:
         stream.wait_event(self._ready)
         with torch.cuda.stream(stream):
             to.copy_(values, non_blocking=True)
-        self.tensor.record_stream(stream)
+        (to if back else values).record_stream(stream)
         return stream.record_event()
 
     @property
     def array(self) -> NDArray[Any]:
-        """The values, in the tensor's shape; bfloat16 as uint16. Waits for a copy from a GPU."""
+        """The values, in the tensor's shape; bfloat16 as uint16. Waits for a copy from a GPU.
+
+        Those of a complex tensor have a last dimension of 2.
+        """
         if self._filled is not None:
             self._filled.synchronize()
             self._filled = None
@@ -76,10 +105,11 @@ class HostCopy:
 
     def store(self) -> None:
         """Copy the array's values into the tensor, on a GPU on the separate stream."""
+        host = torch.view_as_complex(self._host) if self.tensor.is_complex() else self._host
         if self.device is not None:
-            self._stored = self._copied(self.tensor, self._host, self.device, back=True)
+            self._stored = self._copied(self.tensor, host, self.device, back=True)
         elif not self._own:
-            self.tensor.copy_(self._host)
+            self.tensor.copy_(host)
 
     def join(self) -> None:
         """Make the caller's stream on a GPU wait for the stored values. On a CPU this does nothing."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
 from ..system.text import printable
+from .host_copy import lanes_of
 
 Lanes = NDArray[np.float32]
 
@@ -57,15 +58,15 @@ class LeftOut:
 
     def split(self, parameters: Sequence[torch.Tensor]) -> tuple[Places, Places]:
         """Return the parameters of a bucket that are compressed, and those that are left out."""
-        ends = list(accumulate(parameter.numel() for parameter in parameters))
+        ends = list(accumulate(map(lanes_of, parameters)))
         kept, left = Places(), Places()
         for parameter, end in zip(parameters, ends, strict=True):
-            (left if self._has(parameter) else kept).add(parameter, slice(end - parameter.numel(), end))
+            (left if self._has(parameter) else kept).add(parameter, slice(end - lanes_of(parameter), end))
         return kept, left
 
 
 class Places:
-    """Some parameters of a bucket, and where their values are in it."""
+    """Some parameters of a bucket, and where their lanes are in it: two for each complex value."""
 
     def __init__(self) -> None:
         self.parameters: list[torch.Tensor] = []

@@ -8,9 +8,10 @@ import numpy as np
 
 from ..collectives.error_feedback import ErrorFeedback
 from ..layers.parameters import Floats
+from .host_copy import lanes_of
 
 Layout = tuple[tuple[int, int], ...]
-"""The parameters of a bucket: the number of each, and its number of values."""
+"""The parameters of a bucket: the number of each, and its number of lanes."""
 
 
 class Residuals:
@@ -33,7 +34,7 @@ class Residuals:
             if id(parameter) not in self._numbers:
                 self._numbers[id(parameter)] = len(self._seen)
                 self._seen.append(parameter)
-        return tuple((self._numbers[id(parameter)], parameter.numel()) for parameter in kept)
+        return tuple((self._numbers[id(parameter)], lanes_of(parameter)) for parameter in kept)
 
     def prepare(self, layout: Layout) -> None:
         """Collect the residuals of a bucket from the buckets that held its parameters before.
@@ -70,7 +71,7 @@ class Residuals:
                 raise ValueError(
                     f"the residual of parameter {number} must be flat, not of shape {values.shape}"
                 )
-        _check_sizes(residuals, {number: parameter.numel() for number, parameter in enumerate(self._seen)})
+        _check_sizes(residuals, dict(enumerate(map(lanes_of, self._seen))))
         self.feedback.load_state_dict(_alone(residuals))
         self._layouts.clear()
 
