@@ -32,9 +32,9 @@ class ErrorFeedback:
     `allreduce_comp(..., feedback=(feedback, name))` applies it automatically. Alternatively, call it on a
     gradient before every all-reduce and send the result, which the codec does not change again.
 
-    With ``planes`` the residuals of all ranks are all that the sums lack, but for the rounding of fp32: later
+    With ``planes`` the residuals of all ranks are all that compression takes from the sums: later
     compressions keep partial sums as they are (`Codec.summing`). With other codecs the errors of a ring's
-    later compressions are not fed back.
+    later compressions are not fed back. Roundings of fp32, and of a result to 16 bits, are in no residual.
 
     Parameters
     ----------

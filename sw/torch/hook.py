@@ -67,7 +67,7 @@ class CompressState:
     error_feedback
         Add each step's compression error to the next gradient. A number sets the decay factor; 0 is False.
         The residuals take as much host memory as the gradients. None: in `compress_hook` with planes, whose
-        residuals are all that the sums lack.
+        residuals are all that compression takes from the sums.
     warm_up
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest

@@ -34,22 +34,40 @@ def test_every_mode_of_the_codec_is_there() -> None:
     assert all(ratio(codec, x) > 10 for codec in found.values())
 
 
-@pytest.mark.parametrize("count", [1, 63, 1000, 40_000])
-def test_the_ring_in_one_process_is_the_collective(count: int, threads: Callable[..., list[Any]]) -> None:
-    ranks, codec = 4, Codec(2**-8)
-    source = np.random.default_rng(count)
-    gradients = [source.normal(scale=0.05, size=count).astype(np.float32) for _ in range(ranks)]
-
+def _by_collective(gradients: list[Any], codec: Codec, threads: Callable[..., list[Any]]) -> list[Any]:
     def rank(transport: Transport) -> Any:
-        result = np.empty(count, np.float32)
+        result = np.empty_like(gradients[0])
         allreduce_comp(
             transport, gradients[transport.rank], result, MEAN, codec=codec, path="software", scale=None
         )
         return result
 
+    return threads(len(gradients), rank)
+
+
+@pytest.mark.parametrize("count", [1, 63, 1000, 40_000])
+@pytest.mark.parametrize("name", ["paper", "planes"])
+def test_the_ring_in_one_process_is_the_collective(
+    name: str, count: int, threads: Callable[..., list[Any]]
+) -> None:
+    codec = Codec(2**-8, name)
+    source = np.random.default_rng(count)
+    gradients = [source.normal(scale=0.05, size=count).astype(np.float32) for _ in range(4)]
     expected = ring_mean(gradients, codec.lossy)
-    for result in threads(ranks, rank):
+    for result in _by_collective(gradients, codec, threads):
         assert np.array_equal(result.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize(("name", "differ"), [("paper", False), ("planes", True)])
+def test_halves_of_a_step_are_rounded_elsewhere(
+    name: str, differ: bool, threads: Callable[..., list[Any]]
+) -> None:
+    """With planes the collective rounds each rank's values, the ring in one process the sums."""
+    codec = Codec(2**-8, name)
+    source = np.random.default_rng(1)
+    gradients = [source.integers(-200, 200, 1000).astype(np.float32) * 2**-10 for _ in range(4)]
+    result, *_ = _by_collective(gradients, codec, threads)
+    assert np.any(result != ring_mean(gradients, codec.lossy)) == differ
 
 
 def test_the_digit_network_learns() -> None:

@@ -35,8 +35,9 @@ def truncated(x: Floats, bits: int) -> Floats:
 def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
     """Run Algorithm 1 in one process: return what all workers hold after a ring.
 
-    The ring compresses every transfer. ``gradients``: float32[n] of each worker. The same bits as
-    `allreduce_comp` with MEAN and the codec.
+    The ring compresses every transfer. ``gradients``: float32[n] of each worker. With the paper's codec the
+    result has the bits of `allreduce_comp` with MEAN. With planes, `allreduce_comp` rounds each worker's
+    values first and not the sums: results differ where a partial sum lies halfway between two steps.
     """
     ranks = len(gradients)
     result = np.empty_like(gradients[0])
