@@ -2,10 +2,10 @@
 """The codec on the host: :class:`Codec`, in C or NumPy."""
 
 from .codec import (
-    MAX_SCALE,
     Codec,
     Index,
     active_path,
+    array_of,
     available_paths,
     converted,
     crc32,
@@ -18,6 +18,7 @@ from .codec import (
     using_path,
 )
 from .paths import AUTOMATIC, NUMPY, Paths
+from .scaled import MAX_SCALE
 
 __all__ = [
     "AUTOMATIC",
@@ -27,6 +28,7 @@ __all__ = [
     "Index",
     "Paths",
     "active_path",
+    "array_of",
     "available_paths",
     "converted",
     "crc32",

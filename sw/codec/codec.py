@@ -11,6 +11,7 @@ less than a millisecond, for the whole process. The environment variable ``INCEP
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -28,7 +29,7 @@ from ..system.warning import warn
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
-from .scaled import ScaledCodec
+from .scaled import MAX_SCALE, ScaledCodec
 
 try:
     from ..native import codec as _compiled
@@ -42,11 +43,9 @@ Floats = NDArray[Any]
 WriteBuffer = bytearray | memoryview | NDArray[Any]
 """The buffers that `Codec.compress` can write into."""
 
-MAX_SCALE = 126
-"""Scales are -126..126: both the factor and its inverse are normal numbers."""
-
 _FLOAT32, _FLOAT16, _UINT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.uint16)
 _KINDS = "a float32, float16 or bfloat16 array"
+_OTHER_SIZE = ", or it is not a stream of {} values, as the array holds"
 _native: ModuleType | None = _compiled
 PATH_VARIABLE = "INCEPTIONN_CODEC_PATH"
 _paths = Paths("codec", _native, _numpy_codec, PATH_VARIABLE)
@@ -88,17 +87,31 @@ def crc32(data: Any, value: int = 0) -> int:
     return checksum
 
 
-def remedy(found: np.dtype[Any]) -> str:
-    """Return what to do about an array of a type that is not taken, where that is not plain."""
+def remedy(found: np.dtype[Any], taken: Sequence[Any] = (_FLOAT32, _FLOAT16), read: bool = True) -> str:
+    """Return what to do about an array of a type that is not taken, where that is not plain.
+
+    ``taken``: the types of NumPy that are. ``read``: the array is read, so a converted copy would do.
+    """
     if found == _UINT16:
         return " (bfloat16 patterns? pass dtype='bfloat16')"
     if found == "V2":
         return " (bfloat16 of a .npy file? pass x.view('u2') and dtype='bfloat16')"
-    swapped = not found.isnative and found.newbyteorder("=") in (_FLOAT32, _FLOAT16)
-    return f" (the byte order: pass x.astype('{found.str[1:]}'))" if swapped else ""
+    if not found.isnative and found.newbyteorder("=") in taken:
+        return f" (the byte order: pass x.astype('{found.str[1:]}'))"
+    numbers = found.kind == "f" or (found.kind in "iu" and found.itemsize > 1)  # not bytes
+    return " (pass x.astype('float32'))" if read and numbers else ""
 
 
-def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
+def array_of(x: Any) -> str:
+    """Return how to make an array of what is none, for an error about it."""
+    if type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "numpy"):
+        if str(x.dtype) == "torch.bfloat16":
+            return " (pass x.detach().cpu().view(torch.uint16).numpy() and dtype='bfloat16')"
+        return " (pass x.detach().cpu().numpy())"
+    return " (pass np.array(x, np.float32))" if isinstance(x, list | tuple | float | int) else ""
+
+
+def _lanes(x: NDArray[Any], dtype: Any, name: str, read: bool = True) -> NDArray[Any]:
     """Return float32 and float16 arrays as they are, bfloat16 ones as uint16. ``TypeError`` for another type.
 
     ``dtype`` "bfloat16" takes uint16 as bfloat16 patterns; it may be the array's own type.
@@ -110,7 +123,7 @@ def _lanes(x: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
         return x
     if found.name == "bfloat16" and found.itemsize == 2:
         return x.view(_UINT16)
-    raise TypeError(f"{name} must be {_KINDS}, not {found}{remedy(found)}")
+    raise TypeError(f"{name} must be {_KINDS}, not {found}{remedy(found, read=read)}")
 
 
 def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
@@ -122,7 +135,7 @@ def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
         try:
             x = np.asarray(memoryview(x))
         except TypeError:
-            raise TypeError(f"{name} must be {_KINDS}, not {type(x)!r}") from None
+            raise TypeError(f"{name} must be {_KINDS}, not {type(x)!r}{array_of(x)}") from None
     x = _lanes(x, dtype, name)
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
@@ -130,9 +143,9 @@ def _values(x: Any, dtype: Any = None, name: str = "values") -> NDArray[Any]:
 def _destination(x: Any, count: int | None, dtype: Any, name: str) -> NDArray[Any]:
     """Return a writable C-contiguous array of ``count`` values, as `_lanes` does. Raise otherwise."""
     if not isinstance(x, np.ndarray):
-        raise TypeError(f"{name} must be {_KINDS}, not {type(x)!s}")
+        raise TypeError(f"{name} must be {_KINDS}, not {type(x)!s}{array_of(x)}")
     flags = x.flags
-    lanes = _lanes(x, dtype, name)
+    lanes = _lanes(x, dtype, name, read=False)
     if not (flags.c_contiguous and flags.writeable):
         raise ValueError(f"{name} must be C-contiguous and writable")
     if count is not None and x.size != count:
@@ -229,10 +242,18 @@ class Codec:
     """E0, T and B, or the E0 of ``planes``."""
     _numbers: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
     _threads: int = field(init=False, repr=False, compare=False)
+    _settled: tuple[Any, ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    """Bound, codec, mode and parameters: by them ``dataclasses.replace`` tells a new codec what it keeps."""
 
     def __post_init__(self) -> None:
+        wanted = self.error_bound, self.codec, self.mode
+        before = self._settled
+        if before and wanted == before[:3]:
+            self._settle(before[0], before[3], before[2])
+            return
         k = wire.error_bound_exponent(self.error_bound)
-        spec, mode = _chosen(self.codec, self.mode)
+        kept = bool(before) and wanted[1] != before[1] and wanted[2] == before[2]
+        spec, mode = _chosen(self.codec, None if kept else self.mode)
         self._settle(float(self.error_bound), spec.parameters(k, mode), mode)
 
     def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
@@ -245,6 +266,7 @@ class Codec:
             "parameters": parameters,
             "_numbers": (_numpy_codec.NUMBERS[parameters.codec], *wire.three_numbers(parameters)),
             "_threads": threads,
+            "_settled": (error_bound, parameters.codec, mode, parameters),
         }
         for name, value in settled.items():
             object.__setattr__(self, name, value)
@@ -325,22 +347,24 @@ class Codec:
             numbers = self._numbers
             _paths.backend.decompress(stream, into, None, starts, blocks, *numbers, scale, self._threads)
         except ValueError as error:
-            raise ValueError(f"{error}{self._other_codec(stream, count)}") from None
+            raise self._refused(error, stream, count) from None
         return out
 
-    def _other_codec(self, stream: Any, count: int) -> str:
-        """Return a hint if a stream that this codec refuses is one of another codec.
+    def _refused(self, error: ValueError, stream: Any, count: int, more: str = "") -> ValueError:
+        """Return the error about a stream; it says if the stream is one of another codec, else ``more``.
 
-        Streams of less than a block may be so by accident.
+        Streams of less than a block may be another codec's by accident.
         """
+        if not str(error).startswith("malformed"):
+            return error
         for name, number in _numpy_codec.NUMBERS.items():
             if name != self.codec and count >= wire.STREAM_LANES:
                 try:
                     _paths.backend.offsets(stream, count, 1, number)
                 except ValueError:
                     continue
-                return f" (it is one of codec={name!r})"
-        return ""
+                return ValueError(f"{error} (it is one of codec={name!r})")
+        return ValueError(f"{error}{more}")
 
     def decompress_add(
         self,
@@ -366,7 +390,11 @@ class Codec:
         elif (addend := _values(addend, dtype, "addend")).size != accumulator.size:
             raise ValueError(f"addend must hold {accumulator.size} values, not {addend.size}")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
-        _paths.backend.decompress(stream, into, addend, starts, blocks, *self._numbers, scale, self._threads)
+        try:
+            numbers = self._numbers
+            _paths.backend.decompress(stream, into, addend, starts, blocks, *numbers, scale, self._threads)
+        except ValueError as error:
+            raise self._refused(error, stream, into.size, _OTHER_SIZE.format(into.size)) from None
         return accumulator
 
     def compress_sum(
@@ -382,7 +410,10 @@ class Codec:
         if dtype or not fits:
             addend = _values(addend, dtype, "addend")
         view = _room(out)
-        size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
+        try:
+            size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
+        except ValueError as error:
+            raise self._refused(error, stream, addend.size, _OTHER_SIZE.format(addend.size)) from None
         return view[:size]
 
     def _check_size(self, stream: Any, count: int) -> None:

@@ -9,12 +9,12 @@ block by block, so that memory stays small and in the cache.
 """
 
 from importlib import import_module
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from .. import wire
+from ..system.integers import integer, is_integer
 from ..wire import CodecName, Parameters
 from . import numpy_lattice
 from .numpy_halves import store, values_of, widened
@@ -46,14 +46,17 @@ def _runs(values: Any, scale: int) -> Any:
 
 
 def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
-    """Multiply finite lanes by ``2**scale``. ``OverflowError`` if one becomes infinite, except ``back``."""
-    if not scale:
+    """Multiply finite lanes by ``2**scale``, and raise ``OverflowError`` if one becomes infinite.
+
+    ``back``: divide them, to whatever that gives.
+    """
+    if not is_integer(scale):
+        raise TypeError(f"scale must be an integer, such as scale_exponent(x), not {scale!r}")
+    if not integer("scale", scale, -126, 126):
         return bits
-    if not -126 <= index(scale) <= 126:
-        raise ValueError(f"scale must be -126..126, not {scale}")
     finite = (bits & _INFINITY) != _INFINITY
     with np.errstate(all="ignore"):
-        scaled = (bits.view(np.float32) * np.float32(2.0**scale)).view(np.uint32)
+        scaled = (bits.view(np.float32) * np.float32(2.0 ** (-scale if back else scale))).view(np.uint32)
     if not back and (finite & ((scaled & _INFINITY) == _INFINITY)).any():
         raise OverflowError(f"a value is too large to be scaled by 2**{scale}")
     return np.where(finite, scaled, bits)
@@ -104,9 +107,9 @@ def decompress(
         bits, at = _CODERS[codec].decode(source, at, len(lanes), Parameters(e0, t, b))
         if addend is not None and codec == LATTICE:
             own = _scaled(widened(addend[first : first + len(lanes)]), scale)
-            store(_scaled(_lattice_sum(own, bits, Parameters(e0, t, b)), -scale, back=True), lanes)
+            store(_scaled(_lattice_sum(own, bits, Parameters(e0, t, b)), scale, back=True), lanes)
             continue
-        bits = _scaled(bits, -scale, back=True)
+        bits = _scaled(bits, scale, back=True)
         if addend is not None:
             own = widened(addend[first : first + len(lanes)])
             with np.errstate(all="ignore"):
@@ -182,7 +185,7 @@ def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, thr
         raise ValueError("out must be as large as the values, and the same or elsewhere")
     for number, bits in enumerate(_runs(source, scale)):
         first = number * wire.STREAM_LANES
-        seen = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), -scale, back=True)
+        seen = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), scale, back=True)
         store(seen, into[first : first + len(bits)])
 
 

@@ -7,7 +7,12 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from ..system.integers import integer
+
 T = TypeVar("T")
+
+MAX_SCALE = 126
+"""Scales are -126..126: both the factor and its inverse are normal numbers."""
 
 
 class ScaledCodec:
@@ -18,7 +23,7 @@ class ScaledCodec:
     """
 
     def __init__(self, codec: Any, scale: int, dtype: str | None = None) -> None:
-        self.codec, self.scale = codec, scale
+        self.codec, self.scale, self._dtype = codec, integer("scale", scale, -MAX_SCALE, MAX_SCALE), dtype
 
         def bound(method: Callable[..., T]) -> Callable[..., T]:
             return partial(method, scale=scale, dtype=dtype) if dtype else partial(method, scale=scale)
@@ -31,3 +36,6 @@ class ScaledCodec:
         self.compress_sum = bound(codec.compress_sum)
         self.lossy: Callable[..., NDArray[Any]] = bound(codec.lossy)
         self.feed_back = bound(codec.feed_back)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}{f', {self._dtype}' if self._dtype else ''}>"

@@ -71,8 +71,12 @@ static bool arguments_are(const char *function, Py_ssize_t given, Py_ssize_t wan
 static bool integer_of(PyObject *object, int low, int high, const char *name, int *value)
 {
     const long found = PyLong_AsLong(object);
-    if (found == -1 && PyErr_Occurred())
-        return false;
+    if (found == -1 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+            return false;
+        const char *hint = strcmp(name, "scale") ? "" : ", such as scale_exponent(x)";
+        return PyErr_Format(PyExc_TypeError, "%s must be an integer%s, not %R", name, hint, object);
+    }
     if (found < low || found > high)
         return PyErr_Format(PyExc_ValueError, "%s must be %d..%d, not %ld", name, low, high, found);
     *value = (int)found;

@@ -10,7 +10,7 @@ import fcntl
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..wire import DEFAULT_TOS, DEFAULT_TOS_MASK, LANE_BYTES
@@ -38,7 +38,8 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     then can the maximum segment size be made a multiple of 4: that of the route to ``peer``, an address as
     ``connect`` takes it, if given. On a connection that exists already, packets carry the mark, but segments
     may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes the kernel
-    forget the size: mark again.) TCP sockets also get TCP_NODELAY.
+    forget the size: mark again.) TCP sockets also get TCP_NODELAY. A socket keeps its SO_PRIORITY, which the
+    kernel would change with the byte; one above 6 takes CAP_NET_ADMIN.
 
     ``tos``: 0x28 for fp32, 0x2C for bf16, or another of 4..252, its two low bits zero, since they belong to
     ECN and keep the kernel's values. Raises ``ValueError`` for other values or sockets, `TosError` if the
@@ -46,8 +47,7 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     """
     if isinstance(tos, bool) or not isinstance(tos, int) or not 0 < tos < 256 or tos & _ECN:
         raise ValueError(f"tos must be one of 4..252 with the two ECN bits zero, not {tos!r}")
-    if sock.family not in _HEADERS:
-        raise ValueError(f"only IPv4 and IPv6 sockets have a ToS byte, not {sock.family.name}")
+    _options(sock)
     if sock.type == socket.SOCK_STREAM:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not _connected(sock):
@@ -57,8 +57,6 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
 
 def untag(sock: socket.socket) -> None:
     """Remove the mark: what the socket sends from now on has ToS 0. Errors like `tag`'s."""
-    if sock.family not in _HEADERS:
-        raise ValueError(f"only IPv4 and IPv6 sockets have a ToS byte, not {sock.family.name}")
     _set(sock, 0)
 
 
@@ -78,7 +76,10 @@ def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socke
 
 
 def tos_of(sock: socket.socket) -> int:
-    """Return the ToS byte (IPv6: traffic class) of a socket's packets, ECN bits included."""
+    """Return the ToS byte (IPv6: traffic class) of a socket's packets, ECN bits included.
+
+    ``ValueError`` for a socket of another kind.
+    """
     level, option = _options(sock)[0]
     return sock.getsockopt(level, option)
 
@@ -91,8 +92,10 @@ def is_tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> bool:
 def _options(sock: socket.socket) -> list[tuple[int, int]]:
     """Return level and option of the byte.
 
-    For IPv6 also IPv4's, which counts where the peer is an IPv4 host.
+    For IPv6 also IPv4's, which counts where the peer is an IPv4 host. ``ValueError`` for another family.
     """
+    if sock.family not in _HEADERS:
+        raise ValueError(f"only IPv4 and IPv6 sockets have a ToS byte, not {sock.family.name}")
     ipv4 = (socket.IPPROTO_IP, socket.IP_TOS)
     if sock.family == socket.AF_INET:
         return [ipv4]
@@ -101,8 +104,10 @@ def _options(sock: socket.socket) -> list[tuple[int, int]]:
 
 
 def _set(sock: socket.socket, tos: int) -> None:
-    """Set the six upper bits, and read them back."""
-    for level, option in _options(sock):
+    """Set the six upper bits, and read them back. The socket's priority stays."""
+    options = _options(sock)
+    priority = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY)
+    for level, option in options:
         try:
             value = tos | (sock.getsockopt(level, option) & _ECN)
             sock.setsockopt(level, option, value)
@@ -111,6 +116,9 @@ def _set(sock: socket.socket, tos: int) -> None:
             raise TosError(error.errno, f"the kernel refuses ToS {tos:#04x}: {error.strerror}") from error
         if got & DEFAULT_TOS_MASK != tos:
             raise TosError(None, f"the kernel has not kept ToS {tos:#04x} but has {got:#04x}")
+    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) != priority:  # IP_TOS sets it, too
+        with suppress(PermissionError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
 
 
 def _connected(sock: socket.socket) -> bool:

@@ -2,6 +2,7 @@
 """Lanes, bursts and blocks of every codec, and their error bounds (sections 1 and 2)."""
 
 import math
+from typing import Any
 
 # Lanes, bursts, blocks (section 2).
 GROUP_LANES = 8
@@ -35,7 +36,7 @@ def bound_exponent(k: int) -> int:
     return EXPONENT_BIAS - k
 
 
-def error_bound_exponent(error_bound: float) -> int:
+def error_bound_exponent(error_bound: Any) -> int:
     """Return the k of an error bound of ``2**-k``.
 
     Raises ``TypeError`` for what is not a number and ``ValueError`` for one that is not 2**-k with
@@ -43,7 +44,8 @@ def error_bound_exponent(error_bound: float) -> int:
     """
     rule = f"error bound must be 2**-k with k in {MIN_K}..{MAX_K}"
     if isinstance(error_bound, bool | str | bytes) or not hasattr(error_bound, "__float__"):
-        raise TypeError(f"{rule}, not {error_bound!r}")
+        hint = f" (codec={error_bound!r}?)" if isinstance(error_bound, str) and error_bound.isalpha() else ""
+        raise TypeError(f"{rule}{hint}, not {error_bound!r}")
     try:
         fraction, exponent = math.frexp(error_bound)
     except OverflowError:  # an integer beyond the range of floats

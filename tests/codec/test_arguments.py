@@ -32,6 +32,9 @@ def test_settings() -> None:
     for bound in ("0.5", None, True):
         with pytest.raises(TypeError, match=rf"^error bound must be .*, not {bound!r}$"):
             Codec(bound)
+    for word in ("planes", "bounded"):
+        with pytest.raises(TypeError, match=rf"^error bound must be .* \(codec='{word}'\?\), not '{word}'$"):
+            Codec(word)
     with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, not 'exact'$"):
         Codec(mode="exact")
     with pytest.raises(ValueError, match=r"^codec must be one of paper, planes, not 'exact'$"):
@@ -69,6 +72,27 @@ def test_identity() -> None:
         CODEC.mode = "literal"
 
 
+def test_a_codec_with_another_setting() -> None:
+    assert replace(CODEC, codec="planes") == Codec(codec="planes")
+    assert replace(Codec(0.5, mode="literal"), codec="planes") == Codec(0.5, "planes")
+    assert replace(Codec(codec="planes"), codec="paper", mode="literal") == Codec(mode="literal")
+    assert replace(Codec(mode="literal"), error_bound=0.5) == Codec(0.5, mode="literal")
+    assert replace(CODEC, threads=3).threads == 3
+    with pytest.raises(ValueError, match="the codec planes has no modes, so not 'bounded'"):
+        replace(Codec(codec="planes"), mode="bounded")
+    own = Codec.from_parameters(Parameters(100, 110, 120))  # of no mode, and no bound that Codec takes
+    assert replace(own, threads=3) == own
+    assert replace(replace(own, threads=3), error_bound=0.5) == Codec(0.5)
+
+
+def test_a_scaled_codec_shows_what_it_is() -> None:
+    assert repr(CODEC.scaled(3)) == f"<ScaledCodec: {CODEC.name}, scale 3>"
+    summing = Codec(codec="planes").summing(-1, "bfloat16")
+    assert repr(summing) == f"<ScaledCodec: {Codec(codec='planes').name}, on the lattice, scale -1, bfloat16>"
+    with pytest.raises(TypeError, match=r"^scale must be an integer, not 'auto'$"):
+        CODEC.scaled("auto")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "remedy"),
     [
@@ -96,14 +120,41 @@ def test_scale_exponent_takes_the_spellings_of_before() -> None:
 @pytest.mark.parametrize("call", [CODEC.compress, CODEC.lossy, CODEC.histogram, codec.scale_exponent])
 def test_types_of_values(call) -> None:
     for dtype in ("float64", "int32", "uint8", "complex64", ">f4", "bool"):
-        with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not {dtype}($| \(the byte order: )"):
+        hint = r"($| \(the byte order: | \(pass x.astype\('float32'\)\)$)"
+        with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not {dtype}{hint}"):
             call(np.ones(8, dtype))
-    with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not <class 'list'>$"):
+    with pytest.raises(
+        TypeError, match=rf"^values must be {KINDS}, not <class 'list'> \(pass np.array\(x, np.float32\)\)$"
+    ):
         call([1.0])
     with pytest.raises(TypeError, match=rf"^values must be {KINDS}, not uint8$"):
         call(bytes(8))
     call(array.array("f", [1, 2, 3]))
     call(memoryview(np.ones((2, 3), np.float32)))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", ">f4", "i8"])
+def test_what_an_array_of_another_type_needs_is_said_and_works(dtype: str) -> None:
+    x = np.ones(8, dtype)
+    with pytest.raises(TypeError, match=r"\(.*pass (x\.astype\('f.*'\))\)$") as caught:
+        CODEC.compress(x)
+    remedy = re.search(r"pass (.*)\)$", str(caught.value))[1]
+    assert CODEC.compress(eval(remedy)) == CODEC.compress(np.ones(8, np.float32))  # noqa: S307
+    with pytest.raises(TypeError, match=r"^out must be .*, not float64$"):  # a copy would not help
+        CODEC.decompress(CODEC.compress(np.ones(8, np.float32)), 8, np.ones(8))
+
+
+def test_what_a_list_or_a_tensor_needs_is_said_and_works() -> None:
+    torch = pytest.importorskip("torch")
+    wrong = ([1.0] * 4, (1, 1, 1, 1), torch.ones(4), torch.nn.Parameter(torch.ones(4)))
+    for x in (*wrong, torch.ones(4, dtype=torch.bfloat16)):
+        with pytest.raises(TypeError, match=r"\(pass .*\)$") as caught:
+            CODEC.compress(x)
+        remedy, _, dtype = str(caught.value).split("(pass ")[1][:-1].partition(" and dtype=")
+        made = eval(remedy, {"np": np, "torch": torch, "x": x})  # noqa: S307
+        assert CODEC.compress(made, dtype=dtype.strip("'") or None) == CODEC.compress(np.ones(4, np.float32))
+    with pytest.raises(TypeError, match=r"^out must be .*Tensor'> \(pass x\..*\.numpy\(\)\)$"):
+        CODEC.decompress(CODEC.compress(np.ones(4, np.float32)), 4, torch.ones(4))
 
 
 def test_shapes_and_layouts(path: str, mixed, pair) -> None:
@@ -217,7 +268,7 @@ def test_decompress_into(path: str, mixed, pair) -> None:
     total = np.ones(601, np.float32)
     with pytest.raises(ValueError, match=r"^addend must hold 600 values, not 601$"):
         pair.codec.decompress_add(stream, total[1:], total)
-    with pytest.raises(TypeError, match=rf"^addend must be {KINDS}, not float64$"):
+    with pytest.raises(TypeError, match=rf"^addend must be {KINDS}, not float64 "):
         pair.codec.decompress_add(stream, total[1:], np.ones(600))
     with pytest.raises(ValueError, match=r"^out must be as large as the addend, and the same or elsewhere$"):
         pair.codec.decompress_add(stream, total[1:], total[:-1])
@@ -228,7 +279,7 @@ def test_decompress_into(path: str, mixed, pair) -> None:
         ((stream, x, bytearray(9)), ValueError, "^out is too small for the stream: 9 bytes$"),
         ((stream, x, memoryview(x).cast("B")), ValueError, "^out must not overlap the stream or the addend$"),
         ((memoryview(room)[: len(stream)], x, room), ValueError, "^out must not overlap the stream or the "),
-        ((stream, np.ones(600), room), TypeError, f"^addend must be {KINDS}, not float64$"),
+        ((stream, np.ones(600), room), TypeError, f"^addend must be {KINDS}, not float64 "),
         ((stream[:-1], x, room), ValueError, f"^malformed stream at byte {len(stream) - 1}: it ends inside"),
         ((stream + b"1", x, room), ValueError, f"^malformed stream at byte {len(stream)}: bytes are left"),
     ):
@@ -343,6 +394,31 @@ def test_limits_of_scaling(path: str, pair) -> None:
             call(x, scale=127)
     with pytest.raises(TypeError):
         pair.codec.compress(x, scale=0.5)
+
+
+@pytest.mark.parametrize("scale", ["auto", None, 0.5])
+def test_a_scale_that_is_no_exponent(path: str, scale: object, mixed, pair) -> None:
+    x = mixed(20)
+    stream = pair.codec.compress(x)
+    said = rf"^scale must be an integer, such as scale_exponent\(x\), not {scale!r}$"
+    for call in (
+        lambda: pair.codec.compress(x, scale=scale),
+        lambda: pair.codec.decompress(stream, 20, scale=scale),
+        lambda: pair.codec.lossy(x, scale=scale),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
+
+
+@pytest.mark.parametrize("count", [15, 41])
+def test_sums_of_another_size_say_the_size(path: str, count: int, mixed, pair) -> None:
+    stream, x = pair.codec.compress(mixed(20)), np.zeros(count, np.float32)
+    for call in (
+        lambda: pair.codec.decompress_add(stream, x),
+        lambda: pair.codec.compress_sum(stream, x, bytearray(400)),
+    ):
+        with pytest.raises(ValueError, match=rf"^malformed .*, or it is not a stream of {count} values"):
+            call()
 
 
 def test_scale_exponent(path: str) -> None:

@@ -103,7 +103,7 @@ def test_other_kinds() -> None:
 
 
 def test_arguments() -> None:
-    with pytest.raises(TypeError, match=r"^values must be a float32, .* array, not float64$"):
+    with pytest.raises(TypeError, match=r"^values must be a float32, .* array, not float64 "):
         pack(np.ones(3), Codec())
     with pytest.raises(ValueError, match=r"^a stream needs a codec, not None$"):
         pack(np.ones(3, np.float32), None, kind=Kind.INCEPTIONN)

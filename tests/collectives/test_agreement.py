@@ -94,6 +94,12 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
             TypeError, "sendbuf must be float32, float16, bfloat16 or float64, not int32",
         ),
         ({"sendbuf": X.astype(">f4")}, TypeError, "not >f4"),
+        (
+            {"sendbuf": np.zeros(30, ">f8")},
+            TypeError,
+            "not >f8 (the byte order: pass x.astype('f8'))",
+        ),
+        ({"sendbuf": [1.0, 2.0]}, TypeError, "not <class 'list'> (pass np.array(x, np.float32))"),
         ({"sendbuf": "text"}, TypeError, "sendbuf must be an array, not <class 'str'>"),
         ({"recvbuf": np.ones(99, np.float32)}, ValueError, "sendbuf has 100 values, recvbuf 99"),
         ({"recvbuf": np.ones(100)}, TypeError, "sendbuf is float32, recvbuf is float64"),

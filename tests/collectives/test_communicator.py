@@ -59,6 +59,20 @@ def test_every_collective_over_a_transport(group: Group) -> None:
     assert group(3, run) == [True] * 3
 
 
+def test_a_matrix_is_an_array(threads: Group) -> None:
+    def run(t: Transport) -> list[float]:
+        x = np.array([[1, 2], [3, 4]], np.float32).view(np.matrix)
+        y = np.empty_like(x)
+        comm = CompressedCommunicator(t, path="off")
+        comm.Allreduce(x, y)
+        comm.Allreduce(IN_PLACE, x)
+        assert np.array_equal(x, y)
+        comm.Bcast(x)
+        return np.asarray(x).reshape(-1).tolist()
+
+    assert threads(2, run) == [[2, 4, 6, 8]] * 2
+
+
 def test_operations_that_a_transport_does_not_have(threads: Group) -> None:
     def run(t: Transport) -> None:
         CompressedCommunicator(t).Allreduce(np.ones(1, np.float32), np.ones(1, np.float32), "max")

@@ -107,6 +107,18 @@ def test_ecn_bits_stay(family: int, ecn: int) -> None:
         assert tos_of(sock) == ecn
 
 
+@pytest.mark.parametrize("priority", [0, 5])
+def test_the_priority_stays(family: int, priority: int) -> None:
+    """Linux sets it with IP_TOS: to 2 with 0x28."""
+    with socket.socket(family) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+        with tagged(sock):
+            assert is_tagged(sock)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) == priority
+        untag(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) == priority
+
+
 def test_ipv4_peers_of_an_ipv6_socket() -> None:
     try:
         listener = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -132,7 +144,7 @@ def test_values_that_are_no_mark(tos: Any) -> None:
 
 def test_other_families() -> None:
     with socket.socket(socket.AF_UNIX) as sock:
-        for change in (tag, untag):
+        for change in (tag, untag, tos_of, is_tagged):
             with pytest.raises(ValueError, match="only IPv4 and IPv6 sockets have a ToS byte, not AF_UNIX"):
                 change(sock)
 

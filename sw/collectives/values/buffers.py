@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import converted, remedy
+from ...codec import array_of, converted, remedy
 
 HALVES = ("float16", "bfloat16")
 CONVERTED = ("float16", "float64", "bfloat16")
@@ -276,14 +276,15 @@ def _store(lanes: Lanes, into: NDArray[Any], type_name: str) -> None:
 
 def _array(buffer: Any, name: str) -> NDArray[Any]:
     """Return a NumPy array over a buffer. For mpi4py's form ``[array, ...]`` it is the array."""
+    given = buffer
     if isinstance(buffer, list | tuple) and buffer:
         buffer = buffer[0]
     if isinstance(buffer, np.ndarray):
-        return buffer
+        return np.asarray(buffer)  # of a matrix, which never has one dimension, the array
     try:
         return np.asarray(memoryview(buffer))
     except TypeError:
-        raise TypeError(f"{name} must be an array, not {type(buffer)!r}") from None
+        raise TypeError(f"{name} must be an array, not {type(given)!r}{array_of(given)}") from None
 
 
 def _type_name(array: NDArray[Any], dtype: str | None, name: str) -> str:
@@ -294,5 +295,5 @@ def _type_name(array: NDArray[Any], dtype: str | None, name: str) -> str:
         return "bfloat16"
     if found in CONVERTED and array.dtype.isnative:
         return found
-    refused = f"{array.dtype}{remedy(array.dtype)}"
+    refused = f"{array.dtype}{remedy(array.dtype, (np.float32, np.float16, np.float64), name == 'sendbuf')}"
     raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {refused}")
