@@ -12,8 +12,9 @@ A page names what it shows in comments, which GitHub and the site hide:
 
 A line of figures.jsonl is a record with ``name``, ``columns`` and ``rows``. ``unit``, ``conditions``,
 ``command`` and ``state`` (the commit that recorded the rows, and its date) say what they are; ``like`` names
-a record that says it for this one too. A record with neither ``command`` nor ``like`` is a summary: all its
-figures are those of other records.
+a record that says it for this one too. ``"past": true`` marks a comparison of circuits that was made once, to
+decide: it stays as it is. A record with neither ``command`` nor ``like`` is a summary: all its figures are
+those of other records.
 
 A cell is a number, text, null (empty), a list (a value, then what follows in brackets), or
 ``{"missed": cell}`` (bold: it misses its target). ``{NAME > ROW > COLUMN}`` in a text is the value of another
@@ -114,7 +115,7 @@ def stale(records: dict[str, dict[str, Any]], names: list[str]) -> Iterator[tupl
     states: dict[str, Code] = {}
     reasons: dict[tuple[str, str], str] = {}
     for name, record in records.items():
-        if "command" not in record or (names and name not in names):
+        if "command" not in record or record.get("past") or (names and name not in names):
             continue
         key = commit, command = re.split("[ ,]", record["state"])[0], record["command"]
         if key not in reasons:

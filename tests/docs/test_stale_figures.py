@@ -184,6 +184,12 @@ def test_record_is_stale_until_it_is_recorded(project: Path) -> None:
     assert _said(project, "--stale", "one") == (0, "")
 
 
+def test_comparison_of_the_past_stays(project: Path) -> None:
+    path = project / "docs/figures.jsonl"
+    path.write_text(path.read_text().replace('"name"', '"past": true, "name"'))
+    assert _said(project, "--stale") == (0, "")
+
+
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
