@@ -12,6 +12,7 @@ on these parts alone; `docs/layers.md` describes its systems.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `check_codec`;
+  `stream_in` and `values_in` bring what a codec returns into the memory that it was given;
   `sums_exactly` tells whether sums of what arrives are the same in every order.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
@@ -40,7 +41,7 @@ from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.lost_energy import LostEnergy, watch
-from .values.stream_codec import add_decompressed, check_codec
+from .values.stream_codec import add_decompressed, check_codec, stream_in, values_in
 from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, sums_exactly, wire_form
 
 __all__ = [
@@ -77,8 +78,10 @@ __all__ = [
     "one_aggregator",
     "reduce_scatter_steps",
     "ring",
+    "stream_in",
     "sums_exactly",
     "to_bfloat16",
+    "values_in",
     "watch",
     "wire_form",
     "with_scale",

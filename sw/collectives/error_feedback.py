@@ -19,7 +19,7 @@ from ..wire import CodecName
 from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
 from .settings import Scale, check_scale
 from .values.fed import Fed
-from .values.stream_codec import StreamCodec, check_codec
+from .values.stream_codec import StreamCodec, check_codec, values_in
 
 __all__ = ["ErrorFeedback"]
 
@@ -156,12 +156,11 @@ def _apart(
     wanted: Floats, codec: StreamCodec, scale: int | None, out: Floats | None
 ) -> tuple[Floats, Floats]:
     """Return what a codec keeps of values scaled by ``2**scale``, and the rest, in the values' memory."""
-    if scale:
-        factor = np.float32(2.0**scale)
-        kept = codec.lossy(wanted * factor, out)
+    kept = np.empty(wanted.shape, np.float32) if out is None else out
+    factor = np.float32(2.0**scale) if scale else None
+    values_in(kept, codec, codec.lossy(wanted if factor is None else wanted * factor, kept), "lossy")
+    if factor is not None:
         kept /= factor
-    else:
-        kept = codec.lossy(wanted, out)
     with np.errstate(invalid="ignore", over="ignore"):
         np.subtract(wanted, kept, out=wanted)
     wanted[~np.isfinite(wanted)] = 0

@@ -25,6 +25,7 @@ from inceptionn.collectives import (
     examine,
 )
 from inceptionn.collectives.own_scale import OwnScale
+from inceptionn.layers.parameter_server.exchange.legs import push_leg
 from inceptionn.transport import Transport
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,138 @@ def test_a_name_is_a_codec(group: Group) -> None:
     named = group(2, run)
     assert np.array_equal(named[0], named[1])
     assert np.abs(named[0] - x.sum(axis=0)).max() < 2.0**-5
+
+
+class Careless(Half):
+    """Ignores the memory that one method gets, if the array is larger than `examine`'s."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self._method = method
+
+    def _given(self, method: str, count: int, memory: Any) -> Any:
+        return None if method == self._method and count > 3000 else memory
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        return super().compress(x, self._given("compress", x.size, out))
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        return super().decompress(stream, count, self._given("decompress", count, out))
+
+    def decompress_add(self, stream: Any, accumulator: Any, addend: Any = None) -> Any:
+        if self._given("decompress_add", accumulator.size, accumulator) is None:
+            accumulator = accumulator.copy()
+        return super().decompress_add(stream, accumulator, addend)
+
+    def lossy(self, x: Any, out: Any = None) -> Any:
+        return super().lossy(x, self._given("lossy", x.size, out))
+
+
+class CarelessSum(Careless):
+    """A `SummingCodec` that does so."""
+
+    def compress_sum(self, stream: Any, addend: Any, out: Any) -> Any:
+        total = self.decompress(stream, addend.size) + addend
+        return Half.compress(self, total, self._given("compress_sum", addend.size, out))
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "worker_aggregator"])
+@pytest.mark.parametrize("method", ["compress", "decompress", "decompress_add", "lossy", "compress_sum"])
+def test_results_elsewhere_are_copied(threads: Group, method: str, algorithm: Any) -> None:
+    """What a codec returns counts, wherever it is; memory that nobody wrote is neither sent nor kept."""
+    x = np.random.default_rng(3).normal(scale=0.1, size=(4, 40_000)).astype(np.float32)
+
+    def run(t: Transport, codec: StreamCodec) -> bytes:
+        total, sent, parts = np.empty(40_000, np.float32), x[0].copy(), np.empty((4, 40_000), np.float32)
+        feedback = ErrorFeedback(codec)
+        allreduce_comp(t, x[t.rank], total, codec=codec, algorithm=algorithm, feedback=(feedback, "w"))
+        allreduce_comp(t, total, sent, codec=codec, algorithm=algorithm)
+        bcast_comp(t, sent, 0, codec=codec)
+        allgather_comp(t, x[t.rank], parts, codec=codec)
+        return total.tobytes() + sent.tobytes() + parts.tobytes() + feedback.residual("w").tobytes()
+
+    codec = CarelessSum(method) if method == "compress_sum" else Careless(method)
+    assert threads(4, lambda t: run(t, codec)) == threads(4, lambda t: run(t, Half()))
+
+
+@pytest.mark.parametrize("method", ["compress", "decompress"])
+def test_results_elsewhere_reach_a_parameter_server(threads: Group, method: str) -> None:
+    """Its legs keep the codec's results, in memory that it can write to."""
+    gradient = np.random.default_rng(5).normal(scale=0.1, size=5000).astype(np.float32)
+
+    def run(t: Transport, codec: StreamCodec) -> bytes:
+        leg = push_leg(t, codec, "software", scale=3)
+        meta, data = leg.encode([("w", gradient)])
+        assert data.nbytes == 10_000
+        (back,) = leg.decode(meta, data, [("w", 5000)])
+        return back.tobytes()
+
+    assert threads(1, lambda t: run(t, Careless(method))) == threads(1, lambda t: run(t, Half()))
+
+
+class TooLong(Half):
+    """Makes streams of large arrays that are longer than it says."""
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        stream = super().compress(x, None if x.size > 3000 else out)
+        return bytes(stream) + b"more" if x.size > 3000 else stream
+
+
+class NoArray(Half):
+    """Returns something else for large arrays."""
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        return super().decompress(stream, count, out) if count <= 3000 else [0.0] * count
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        (TooLong(), "codec half: compress made 10004 bytes of 5000 values, but max_compressed_size is 10000"),
+        (NoArray(), "codec half: decompress must return float32[5000], not list"),
+    ],
+    ids=lambda of: type(of).__name__,
+)
+def test_results_that_do_not_fit_are_errors(threads: Group, codec: StreamCodec, text: str) -> None:
+    def run(t: Transport) -> None:
+        bcast_comp(t, np.ones(5000, np.float32), 0, codec=codec)
+
+    assert any(isinstance(found, ValueError) and str(found) == text for found in threads(2, run))
+
+
+@pytest.mark.parametrize("call", [allreduce_comp, bcast_comp])
+def test_a_codec_is_examined_at_its_first_use(group: Group, call: Any) -> None:
+    """One that breaks its promises is an error at all ranks, before any data have moved."""
+    wrong: Any = lambda self, x, out=None: x.astype("<f2").tobytes()  # noqa: E731
+    codec = type("Broken", (Half,), {"compress": wrong})("broken")
+
+    def run(t: Transport) -> str:
+        x, own = np.ones(10, np.float32), Half("broken") if t.rank else codec
+        buffers = (x, 0) if call is bcast_comp else (x, x.copy())
+        with pytest.raises(MismatchError if t.rank else ValueError) as raised:
+            call(t, *buffers, codec=own)
+        t.barrier()
+        return str(raised.value)
+
+    own, theirs = group(2, run)
+    assert own.startswith("codec broken, 3000 values: not so: compress(x, out) returns the part of out with")
+    assert theirs == f"rank 0 cannot take part: BrokenPromise: {own}"
+
+
+def test_a_codec_is_examined_once(threads: Group) -> None:
+    calls = []
+
+    class Counting(Half):
+        def max_compressed_size(self, count: int) -> int:
+            calls.append(count)
+            return super().max_compressed_size(count)
+
+    def run(t: Transport) -> None:
+        for _ in range(3):
+            allreduce_comp(t, np.ones(7, np.float32), np.empty(7, np.float32), codec=Counting())
+
+    threads(1, run)
+    assert calls.count(3000) == 1
 
 
 class Unfinished:

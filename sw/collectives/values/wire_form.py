@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...codec import converted
 from ...transport import Request, Transport
 from ...wire import LANE_BYTES
-from .stream_codec import StreamCodec, SummingCodec
+from .stream_codec import BrokenPromise, StreamCodec, SummingCodec, stream_in, values_in
 
 Lanes = NDArray[np.float32]
 
@@ -44,6 +44,8 @@ def arriving(rank: int, peer: int) -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPromise:
+        raise
     except ValueError as problem:
         link = f"rank {rank} received a malformed stream from rank {peer}"
         raise MalformedStream(f"{link}: {problem}") from problem
@@ -208,7 +210,7 @@ class Tagged(Raw):
 
     def settle(self, lanes: Lanes) -> None:
         start = perf_counter()
-        self.codec.lossy(lanes, out=lanes)
+        values_in(lanes, self.codec, self.codec.lossy(lanes, out=lanes), "lossy")
         self.spent.codec += perf_counter() - start
 
 
@@ -223,16 +225,16 @@ class _Stream(Incoming):
         start = perf_counter()
         length = self._length = self._request.wait()
         arrived = perf_counter()
-        stream, codec, lanes = self._buffer[:length], self._form.codec, self._lanes
+        stream, lanes = self._buffer[:length], self._lanes
         with arriving(self._form.transport.rank, self._peer):
             if self._then is Then.KEPT:
                 if self._addend is None:
                     self._form.restore(stream, lanes)
                 else:
-                    codec.decompress_add(stream, lanes, self._addend)
+                    self._form.add(stream, self._addend, lanes)
             elif self._addend is not None:
                 came, self._buffer = self._buffer, self._form.buffer(lanes.size)
-                self._length = len(self._form.compress_sum(stream, self._addend, self._buffer))
+                self._length = self._form.compress_sum(stream, self._addend, self._buffer)
                 self._form.spare.append(came)
         self._form.spent.waiting += arrived - start
         self._form.spent.codec += perf_counter() - arrived
@@ -292,7 +294,7 @@ class Compressed(WireForm):
     def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
         buffer = self.buffer(lanes.size)
         start = perf_counter()
-        length = len(self.codec.compress(lanes, buffer))
+        length = self._stream(self.codec.compress(lanes, buffer), lanes, buffer)
         self.spent.codec += perf_counter() - start
         self.forward(peers, buffer, length, lanes)
         if settle:
@@ -304,11 +306,18 @@ class Compressed(WireForm):
     def restore(self, stream: Any, lanes: Lanes) -> None:
         """Decompress a stream to lanes."""
         if self.factor is None:
-            self.codec.decompress(stream, lanes.size, out=lanes)
+            values_in(lanes, self.codec, self.codec.decompress(stream, lanes.size, out=lanes), "decompress")
             return
         total = self.codec.decompress(stream, lanes.size, out=self._scratch(lanes.size))
         np.multiply(total, np.float32(self.factor), out=total)
         converted(total, out=lanes)
+
+    def add(self, stream: Any, addend: Lanes, out: Lanes) -> Lanes:
+        """Write the sum of an addend and a stream's values to ``out``, which may be the addend; return it."""
+        return values_in(out, self.codec, self.codec.decompress_add(stream, out, addend), "decompress_add")
+
+    def _stream(self, stream: Any, lanes: Lanes, out: NDArray[np.uint8]) -> int:
+        return stream_in(out, self.codec, stream, lanes, self._size_of(lanes.size))
 
     def forward(self, peers: Sequence[int], buffer: NDArray[np.uint8], length: int, lanes: Lanes) -> None:
         """Begin to send the first ``length`` bytes of a buffer, which is reused once they are sent.
@@ -321,12 +330,12 @@ class Compressed(WireForm):
             self._sending.append((request, buffer if peer == peers[-1] else None))
         self.spent.sent(lanes, len(peers), start)
 
-    def compress_sum(self, stream: Any, addend: Lanes, out: NDArray[np.uint8]) -> bytes | memoryview:
-        """Compress the sum of an addend and a stream's values; as `StreamCodec.compress`."""
+    def compress_sum(self, stream: Any, addend: Lanes, out: NDArray[np.uint8]) -> int:
+        """Compress the sum of an addend and a stream's values into ``out``; return its length."""
         if self._summing is not None:
-            return self._summing.compress_sum(stream, addend, out)
-        total = self.codec.decompress_add(stream, self._scratch(addend.size), addend)
-        return self.codec.compress(total, out)
+            return self._stream(self._summing.compress_sum(stream, addend, out), addend, out)
+        total = self.add(stream, addend, self._scratch(addend.size))
+        return self._stream(self.codec.compress(total, out), addend, out)
 
     def _scratch(self, count: int) -> Lanes:
         """Return float32 memory for one sum, always the same, so that it stays in the cache."""
@@ -341,7 +350,7 @@ class Compressed(WireForm):
 
     def settle(self, lanes: Lanes) -> None:
         start = perf_counter()
-        self.codec.lossy(lanes, out=lanes)
+        values_in(lanes, self.codec, self.codec.lossy(lanes, out=lanes), "lossy")
         self.spent.codec += perf_counter() - start
 
 

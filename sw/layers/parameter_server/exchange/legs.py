@@ -21,6 +21,8 @@ from ....collectives import (
     StreamCodec,
     check_scale,
     choose_path,
+    stream_in,
+    values_in,
 )
 from ....transport import Transport
 from ....wire import CodecName
@@ -169,11 +171,14 @@ class CodecLeg(ScaledLeg):
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
         scale = self._scaled.up(values)
-        stream = np.frombuffer(self._scaled.summing.compress(values), np.uint8)
-        return scale.to_bytes(2, "little", signed=True), stream
+        codec, most = self._scaled.summing, self._scaled.summing.max_compressed_size(values.size)
+        room = np.empty(most, np.uint8)
+        size = stream_in(room, codec, codec.compress(values, room), values, most)
+        return scale.to_bytes(2, "little", signed=True), room[:size]
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        values = self._scaled.summing.decompress(data, sum(count for _, count in parts))
+        codec, values = self._scaled.summing, np.empty(sum(count for _, count in parts), np.float32)
+        values_in(values, codec, codec.decompress(data, values.size, values), "decompress")
         return split(self._scaled.down(values, meta), parts)
 
 
