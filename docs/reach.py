@@ -12,12 +12,14 @@ file in another language: all files of the native codec, and what a string names
 - Strings name code: ``inceptionn.x.y``, ``x.y:Z``, and f-strings that begin like a module. If the command
   names some of the modules or components in question, the others are left out.
 
-What is compared of a definition is its syntax tree without comments, docstrings, types of arguments, and the
-texts of errors and of options; of C, the text without comments and spaces. Where a definition stands does not
-matter. Other packages, their versions and data sets are not seen, nor is what only prints (``_ASIDE``).
+What is compared of a definition is its syntax tree without comments, docstrings, types of arguments, texts
+of options, and what only refuses (``if ...: raise ...``): a command that gave figures was not refused. Of C,
+it is the text without comments and spaces. Where a definition stands does not matter. Other packages, their
+versions and data sets are not seen, nor is what only prints (``_ASIDE``).
 """
 
 import ast
+import builtins
 import hashlib
 import io
 import re
@@ -371,8 +373,13 @@ class _Uses:
             case ast.Import() | ast.ImportFrom():
                 self.local |= self.own.imports(node)
                 return ""
-            case ast.Expr(value=ast.Constant()):
+            case ast.Expr(value=ast.Constant()) | ast.Raise():
                 return ""
+            case ast.If() if _only_refuses(node.body) and not node.orelse and _is_plain(node.test):
+                return ""
+            case ast.Try() if all(_only_refuses(each.body) for each in node.handlers):
+                parts = [*node.body, *node.orelse, *node.finalbody]
+                return ",".join(text for each in parts if (text := self.said(each)))
             case ast.Name():
                 self._resolve([node.id])
             case ast.Attribute():
@@ -489,9 +496,21 @@ def _is_prose(node: ast.AST) -> bool:
     """Tell whether strings in it are texts for people alone."""
     if isinstance(node, ast.keyword):
         return node.arg == "help"
-    return isinstance(node, ast.Raise) or (
-        isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("Annotated")
-    )
+    return isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("Annotated")
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    return all(isinstance(each, ast.Raise) for each in body)
+
+
+def _is_plain(test: ast.expr) -> bool:
+    """Tell whether a condition changes nothing: it binds no name, and calls Python's own functions alone."""
+    for each in ast.walk(test):
+        if isinstance(each, ast.NamedExpr | ast.Await | ast.Yield):
+            return False
+        if isinstance(each, ast.Call) and not hasattr(builtins, ast.unparse(each.func)):
+            return False
+    return True
 
 
 def _hash(text: str) -> str:

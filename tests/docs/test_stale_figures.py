@@ -45,7 +45,9 @@ FILES = {
     "sw/work.py": (
         "class Sum:\n    def add(self):\n        return self.size\n"
         "    def report(self):\n        return 'x'\n"
-        "    @property\n    def size(self):\n        raise ValueError('not a size')\n"
+        "    @property\n    def size(self, n=1):\n        if n > 9:\n            raise ValueError('not a size')\n"
+        "        if not waited(n):\n            raise ValueError(refused())\n"
+        "        try:\n            return n\n        except KeyError:\n            raise\n"
         "def total(n, native):\n    # The first.\n    return Sum().add() + native.add()\n"
         "def step():\n    return 1\n"
     ),
@@ -67,6 +69,9 @@ def _changed(command: str = "inceptionn bench sum", /, **edits: tuple[str, str])
     [
         ("work", "# The first.", "# The second."),
         ("work", "not a size", "no size"),
+        ("work", "n > 9", "n > 8 or len(str(n)) > 2"),
+        ("work", "raise ValueError(refused())", "raise TypeError(other())"),
+        ("work", "except KeyError:", "except (KeyError, IndexError):"),
         ("work", "return 'x'", "return 'y'"),
         ("work", "return Sum().add()", "return (Sum()\n        .add())"),
         ("bench", "'''Sum.'''", "'''Add.'''"),
@@ -85,7 +90,8 @@ def test_prose_and_code_that_is_not_reached_make_nothing_stale(name: str, old: s
     ("name", "old", "new", "found"),
     [
         ("work", "self.size", "self.size + 1", "inceptionn.work:Sum.add"),
-        ("work", "ValueError", "TypeError", "inceptionn.work:Sum.size"),
+        ("work", "return n", "return 2 * n", "inceptionn.work:Sum.size"),
+        ("work", "waited(n)", "waited(2 * n)", "inceptionn.work:Sum.size"),
         ("work", "    return 1", "    return 2", "inceptionn.work:step"),
         ("bench", "= 3", "= 4", "inceptionn.bench:sum_"),
         ("bench", "option(1", "option(2", "inceptionn.bench:sum_"),
