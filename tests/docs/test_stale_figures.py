@@ -45,7 +45,8 @@ FILES = {
     "sw/work.py": (
         "class Sum:\n    def add(self):\n        return self.size\n"
         "    def report(self):\n        return 'x'\n"
-        "    @property\n    def size(self, n=1):\n        if n > 9:\n            raise ValueError('not a size')\n"
+        "    @property\n    def size(self, n=1):\n"
+        "        if n > 9:\n            raise ValueError('not a size')\n"
         "        if not waited(n):\n            raise ValueError(refused())\n"
         "        try:\n            return n\n        except KeyError:\n            raise\n"
         "def total(n, native):\n    # The first.\n    return Sum().add() + native.add()\n"
