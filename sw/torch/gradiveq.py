@@ -2,6 +2,7 @@
 """GradiVeQ as DDP's communication hook, with the codec after it."""
 
 from concurrent.futures import Future as Result
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ class GradiVeQState:
     def __init__(self, process_group: dist.ProcessGroup | None = None, **settings: Any) -> None:
         self.process_group, self.settings = process_group, settings
         self.exchange: GradiVeQ | None = None
+        self._saved: dict[str, Any] | None = None
+        """What a copy of another state begins with."""
         self.ledger = Ledger()
         self._numbers: dict[int, int] = {}
         self._seen: list[Any] = []
@@ -33,6 +36,18 @@ class GradiVeQState:
         """The gradients of the current step so far."""
         self._result: Result[None] = Result()
         """Completed by the current step's exchange."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return settings, statistics and what the exchange keeps, for pickle and copies between two steps.
+
+        A copy has the default group, unless its ``process_group`` is set, and serves a module wrapped anew.
+        """
+        saved = self._saved if self.exchange is None else self.exchange.state_dict()
+        return {"settings": self.settings, "ledger": self.ledger, "saved": deepcopy(saved)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["settings"])  # type: ignore[misc]
+        self.ledger, self._saved = state["ledger"], state["saved"]
 
     def key(self, parameter: torch.Tensor) -> str:
         """Return the key of a parameter, by the order of parameters in DDP's first step."""
@@ -50,7 +65,10 @@ class GradiVeQState:
         gradients: Parameters = {key: copies[key].array for key in sorted(copies)}
         transport = link_of(self.process_group).transport
         if self.exchange is None:
-            self.exchange = GradiVeQ(transport, gradients, **self.settings)
+            exchange = GradiVeQ(transport, gradients, **self.settings)
+            if self._saved is not None:
+                exchange.load_state_dict(self._saved)
+            self.exchange = exchange
         with counted(transport, self.ledger):
             means = self.exchange.all_reduce(gradients)
         for key, mean in means.items():

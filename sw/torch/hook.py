@@ -2,13 +2,15 @@
 """`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future as Result
+from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 from weakref import WeakKeyDictionary, finalize, ref
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -24,12 +26,14 @@ from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
 from ..collectives.settings import Algorithm, GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..system.integers import integer
+from ..system.text import brief
+from ..wire import CodecName
 from .host_copy import HostCopy, check_size, future_of, lanes_of, takes
-from .left_out import LeftOut
+from .left_out import Known, LeftOut, has
 from .link import Link, link_of
-from .reporting import Reporter, ScalarWriter
+from .reporting import LOGGER, Reporter, ScalarWriter
 from .residuals import Residuals
-from .transport import group_of, ranks_of
+from .transport import group_of, rank_of, ranks_of
 from .work import all_reduce
 
 NAME = "compressed gradients"
@@ -41,7 +45,10 @@ SMALLEST = 4096
 ALGORITHMS = tuple(name for name in ALL_ALGORITHMS if name != "paper_baseline")
 """The algorithms whose sum has a term from every rank."""
 
-Schedule = Callable[[int], StreamCodec | None]
+_MOST = (1 << 63) - 1
+"""The largest number of a step."""
+
+Schedule = Callable[[int], StreamCodec | CodecName | None]
 
 
 class CompressState:
@@ -60,8 +67,8 @@ class CompressState:
         DDP's process group; None means the default one. Its store brings the ranks together at the first
         bucket.
     codec
-        An `inceptionn.Codec` or another one with its methods; a function of the step (counted from 0) that
-        gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
+        An `inceptionn.Codec`, its name, or another one with its methods; a function of the step (counted from
+        0) that gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
         ``Codec(2**-10, "planes")``.
         Assign `codec` to change it between two steps, the same at all ranks.
     error_feedback
@@ -103,7 +110,7 @@ class CompressState:
         self,
         process_group: dist.ProcessGroup | None = None,
         *,
-        codec: StreamCodec | Schedule | None = None,
+        codec: StreamCodec | CodecName | Schedule | None = None,
         error_feedback: bool | float | None = None,
         warm_up: int = 0,
         smallest: int = SMALLEST,
@@ -122,35 +129,58 @@ class CompressState:
         self.warm_up = integer("warm_up", warm_up, 0)
         self.smallest = integer("smallest", smallest, 0)
         self.step = self.compressed = self.raw = 0
-        self._agreed: WeakKeyDictionary[Link, tuple[int, int, int]] = WeakKeyDictionary()
-        self._parameters: dict[int, ref[torch.Tensor]] | None = None
-        """The module's, by id, after its first step; `_first` until then."""
-        self._first: dict[int, ref[torch.Tensor]] = {}
         self.left_out = LeftOut(module, leave_out)
         self.ledger = Ledger()
-        self._reporter = Reporter(self.ledger, log_every, tensorboard)
-        if not self._reporter.idle:
-            finalize(self, self._reporter.end)  # at the program's end, too
+        self._reporter = Reporter(self.ledger, log_every, tensorboard, rank_of(process_group))
+        self._begin()
         self.residuals: Residuals | None = None
         self.feeds_back_by_default = error_feedback is None
         if error_feedback is None or error_feedback:
             decay = 1.0 if error_feedback is None else float(error_feedback)
             self.residuals = Residuals(ErrorFeedback(Codec(), decay))
 
+    def _begin(self) -> None:
+        """Make what belongs to one module in one process, and is in no copy."""
+        self._agreed: WeakKeyDictionary[Link, tuple[int, int, int]] = WeakKeyDictionary()
+        self._parameters: Known | None = None
+        """The module's after its first step; `_first` until then."""
+        self._first: Known = {}
+        if not self._reporter.idle:
+            finalize(self, self._reporter.end)  # at the program's end, too
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the process group, connections and a writer of scalars, for pickle and copies.
+
+        A copy has the default group, unless its ``process_group`` is set, and serves a module wrapped anew.
+        """
+        if self.process_group is not None:
+            LOGGER.warning("a copy of %r has the default process group; set its process_group", self)
+        own = {"process_group": None, "_agreed": None, "_parameters": None, "_first": None}
+        return {**vars(self), **own}
+
+    def __copy__(self) -> "CompressState":
+        shared = [self._codec, *self.left_out.parameters()]
+        return deepcopy(self, {id(each): each for each in shared})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
     @property
     def codec(self) -> StreamCodec | None:
         """The codec of the present step."""
-        if self._schedule is not None:
-            return self._schedule(self.step)
-        return self._codec
+        if self._schedule is None:
+            return self._codec
+        codec = self._schedule(self.step)
+        return None if codec is None else check_codec(codec)
 
     @codec.setter
-    def codec(self, codec: StreamCodec | Schedule | None) -> None:
+    def codec(self, codec: StreamCodec | CodecName | Schedule | None) -> None:
         """Use another codec or schedule from here on, the same at all ranks."""
         self._codec: StreamCodec | None = None
         self._schedule: Schedule | None = None
         self._assigned = hasattr(self, "step")
-        if codec is not None and not hasattr(codec, "compress"):
+        if codec is not None and not hasattr(codec, "compress") and not isinstance(codec, str):
             if not callable(codec):
                 raise TypeError(f"codec must be a codec or a function of the step, not {codec!r}")
             self._schedule = codec
@@ -259,7 +289,10 @@ class CompressState:
         self.raw += 1
         ranks = group_of(group).size()
         values = lanes_of(tensor)
-        size = legs * (ranks - 1) * tensor.numel() * tensor.element_size() // ranks
+        if tensor.layout is torch.sparse_coo:  # all ranks' values and places go to all ranks
+            size = (ranks - 1) * (tensor._values().nbytes + tensor._indices().nbytes)
+        else:
+            size = legs * (ranks - 1) * tensor.numel() * tensor.element_size() // ranks
         self.ledger.add_torch(name or f"{values} values", values, size)
 
     def _is_raw(self, tensor: torch.Tensor, values: int | None = None) -> bool:
@@ -334,11 +367,15 @@ class CompressState:
         if self._parameters is None:
             self._first |= {id(parameter): ref(parameter) for parameter in parameters}
             if last:
+                # Anew, so that no rank sends the step's last bucket where another one finds an error.
+                self._agreed.pop(link_of(self.process_group), None)
+                self.left_out.check(self._first)
+                if self.residuals is not None:
+                    self.residuals.check(len(self._first))
                 self._parameters = self._first
             return
         for parameter in parameters:
-            known = self._parameters.get(id(parameter))
-            if known is None or known() is not parameter:
+            if not has(self._parameters, parameter):
                 raise ValueError(
                     f"this CompressState serves another module, whose step is {self.step}: a DDP module "
                     "needs a state of its own"
@@ -355,6 +392,7 @@ class CompressState:
         kept = {} if self.residuals is None else self.residuals.by_parameter()
         return {
             "step": self.step,
+            "parameters": 0 if self.residuals is None else self.residuals.count,
             "codec": assigned,
             "residuals": {number: torch.from_numpy(values.copy()) for number, values in kept.items()},
         }
@@ -366,36 +404,80 @@ class CompressState:
         residual of another size than its parameter; nothing is changed. Before the first step the parameters
         are not known. Then the first compressed bucket raises it, at every rank.
         """
-        if missing := {"step", "codec", "residuals"} - set(state):
-            raise ValueError(f"the state has no {sorted(missing)[0]!r}")
-        step = integer("step", state["step"], 0)
-        residuals = {int(number): _array(number, values) for number, values in state["residuals"].items()}
+        found = _entries("the state", state, {"step", "codec", "residuals"}, {"parameters"})
+        step, count = _whole("step", found["step"]), _whole("parameters", found.get("parameters", 0))
+        if not isinstance(found["residuals"], Mapping):
+            raise ValueError(f"the residuals must be a dictionary, not {brief(found['residuals'])}")
+        residuals = {
+            _whole("a residual's number", number): _array(number, values)
+            for number, values in found["residuals"].items()
+        }
         if residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
-        assigned = None if state["codec"] is None else _codec(**state["codec"])
+        assigned = None if found["codec"] is None else _codec(found["codec"])
         if self.residuals is not None:
-            self.residuals.load(residuals)
+            self.residuals.load(residuals, count)
         if assigned is not None:
             self.codec = assigned
         self.step = step
 
 
-def compress_hook(state: CompressState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def compress_hook(
+    state: CompressState, bucket: dist.GradBucket, *outputs: Any
+) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket's gradients, compressed, as DDP's communication hook; same bits at all ranks.
 
     It returns at once; a thread of the process group compresses, sends and sums one bucket after the other
     while the backward pass makes the next ones. Works on buckets of any floating-point type, and inside
-    torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``.
+    torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``. Sparse gradients travel raw.
+
+    Raises ``TypeError`` if it is FSDP's hook.
     """
+    if isinstance(bucket, torch.Tensor):
+        raise TypeError("compress_hook is for DDP: FSDP's register_comm_hook takes fsdp_hook")
     return state.mean(bucket)
 
 
-def _codec(error_bound: float, mode: str | None, codec: str | None = None) -> Codec:
+def _entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()) -> dict[str, Any]:
+    """Return a part of a saved state. ``ValueError`` unless it has all ``keys``, and perhaps ``more``."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a dictionary, not {brief(value)}")
+    if missing := keys - value.keys():
+        raise ValueError(f"{name} has no {min(missing)!r}")
+    if unknown := value.keys() - keys - more:
+        raise ValueError(f"{name} has an unknown key: {brief(unknown.pop())}")
+    return dict(value)
+
+
+def _whole(name: str, value: Any) -> int:
+    """Return a number of a saved state that counts something. ``ValueError`` for anything else."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise ValueError(f"{name} must be a whole number of 0..2**63 - 1, not {brief(value)}")
+    return int(value)
+
+
+def _codec(saved: Any) -> Codec:
     """Make the codec of a saved state. Older states have no ``codec``, and "planes" as a mode."""
-    return Codec(error_bound, *wire.variant(mode or codec or ""))
+    found = _entries("its codec", saved, {"error_bound", "mode"}, {"codec"})
+    bound, codec, mode = found["error_bound"], found.get("codec"), found["mode"]
+    if not isinstance(bound, int | float) or any(not isinstance(name, str | None) for name in (codec, mode)):
+        raise ValueError(f"the state's codec must be a bound and names, not {brief(found)}")
+    known = wire.variant(next((name for name in (mode, codec) if name is not None), ""))
+    if codec not in (None, known.codec):
+        raise ValueError(f"the state's codec {brief(codec)} has no mode {brief(mode)}")
+    try:
+        return Codec(bound, *known)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"the state's codec: {error}") from None
 
 
-def _array(number: int, residual: Any) -> Any:
+def _array(number: Any, residual: Any) -> Any:
+    """Return a residual of a saved state as an array. `Residuals.load` checks its values."""
     if not isinstance(residual, torch.Tensor):
-        raise ValueError(f"the residual of parameter {number} must be a tensor, not {residual!r}")
-    return residual.cpu().numpy()
+        raise ValueError(f"the residual of parameter {number} must be a tensor, not {brief(residual)}")
+    if residual.dtype != torch.float32:
+        raise ValueError(f"the residual of parameter {number} must be float32, not {residual.dtype}")
+    try:
+        return residual.detach().resolve_neg().cpu().numpy()
+    except (RuntimeError, TypeError) as error:  # sparse, without data, ...
+        raise ValueError(f"the residual of parameter {number} must be a plain tensor: {error}") from None

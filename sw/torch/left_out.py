@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import accumulate
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..system.text import printable
 from .host_copy import lanes_of
 
 Lanes = NDArray[np.float32]
+Known = dict[int, ref[torch.Tensor]]
+"""Parameters by id."""
 
 
 class LeftOut:
@@ -34,8 +37,7 @@ class LeftOut:
                 f"leave_out must be a sequence of patterns, such as ('*.bias',), not {patterns!r}"
             )
         self.patterns = tuple(patterns)
-        self.names: list[str] = []
-        self._left: dict[int, ref[torch.Tensor]] = {}
+        self._keep({})
         if not self.patterns:
             return
         if not isinstance(module, torch.nn.Module):
@@ -49,19 +51,47 @@ class LeftOut:
                     f"leave_out pattern {pattern!r} matches no parameter or module; there are "
                     f"{printable(', '.join(parameters))[:200]}"
                 )
-            self._left |= {id(parameters[name]): ref(parameters[name]) for name in found}
-        self.names = sorted(name for name, parameter in parameters.items() if self._has(parameter))
+            self._keep({**self._named, **{name: ref(parameters[name]) for name in found}})
 
-    def _has(self, parameter: torch.Tensor) -> bool:
-        known = self._left.get(id(parameter))
-        return known is not None and known() is parameter
+    def _keep(self, named: dict[str, ref[torch.Tensor]]) -> None:
+        self._named = dict(sorted(named.items()))
+        self.names = list(self._named)
+        self._left = {id(known()): known for known in named.values()}
+
+    def parameters(self) -> list[torch.Tensor | None]:
+        """Return the parameters in the order of their names, None for one that is no more."""
+        return [known() for known in self._named.values()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the parameters, which are those of the module that is copied with it."""
+        return {"patterns": self.patterns, "names": self.names, "parameters": self.parameters()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.patterns = state["patterns"]
+        gone = torch.empty(0)
+        known = (ref(gone if parameter is None else parameter) for parameter in state["parameters"])
+        self._keep(dict(zip(state["names"], known, strict=True)))
+
+    def check(self, sent: Known) -> None:
+        """Raise ``ValueError`` unless the left-out parameters are among those that the first step ``sent``.
+
+        Frozen ones are not sent. But at least one must be, since those of a frozen copy are not either.
+        """
+        pairs = [pair for pair in zip(self.names, self.parameters(), strict=True) if not has(sent, pair[1])]
+        trained = [name for name, parameter in pairs if parameter is None or parameter.requires_grad]
+        if trained or (pairs and len(pairs) == len(self.names)):
+            name = printable((trained or self.names)[0])
+            raise ValueError(
+                f"leave_out: {name} was in no bucket of the first step; module must be the one that DDP wraps"
+            )
 
     def split(self, parameters: Sequence[torch.Tensor]) -> tuple[Places, Places]:
         """Return the parameters of a bucket that are compressed, and those that are left out."""
         ends = list(accumulate(map(lanes_of, parameters)))
         kept, left = Places(), Places()
         for parameter, end in zip(parameters, ends, strict=True):
-            (left if self._has(parameter) else kept).add(parameter, slice(end - lanes_of(parameter), end))
+            where = slice(end - lanes_of(parameter), end)
+            (left if has(self._left, parameter) else kept).add(parameter, where)
         return kept, left
 
 
@@ -94,6 +124,12 @@ class Places:
         start = 0
         for where in self._where:
             flat[where] = values[start : (start := start + where.stop - where.start)]
+
+
+def has(known: Known, parameter: torch.Tensor | None) -> bool:
+    """Tell whether a parameter is known: itself, not one that was there before in its memory."""
+    found = known.get(id(parameter))
+    return found is not None and found() is parameter
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -2,6 +2,7 @@
 """Error feedback for DDP's buckets. DDP reassigns parameters to buckets once, and residuals follow them."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,17 @@ class Residuals:
         self._layouts: set[Layout] = set()
         self._numbers: dict[int, int] = {}
         self._seen: list[Any] = []  # keeps the parameters alive, and so their ids unique
+        self._expected = 0
+        """Parameters of the module whose residuals were loaded; 0 if their number is not known."""
+
+    @property
+    def count(self) -> int:
+        """Parameters of the module; 0 before its first step."""
+        return len(self._seen) or self._expected
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: residuals of its own, for a module that is wrapped anew."""
+        return {**vars(Residuals(deepcopy(self.feedback))), "_expected": self.count}
 
     def layout(self, parameters: Sequence[Any], kept: Sequence[Any]) -> Layout:
         """Return the layout of the ``kept`` parameters of a bucket, and number all of them."""
@@ -60,19 +72,28 @@ class Residuals:
         """Copy all residuals, by the parameters' numbers."""
         return _split(self.feedback.state_dict())
 
-    def load(self, residuals: Mapping[int, Floats]) -> None:
-        """Replace all residuals.
+    def check(self, count: int) -> None:
+        """Raise ``ValueError`` if residuals were loaded of a module with another number of parameters."""
+        if self._expected:
+            _check_count(self._expected, count)
 
-        Raises ``ValueError`` unless they are flat float32 arrays of finite values, of the sizes of the
-        parameters that are known.
+    def load(self, residuals: Mapping[int, Floats], count: int = 0) -> None:
+        """Replace all residuals. ``count`` is the number of their module's parameters; 0 if it is not known.
+
+        Raises ``ValueError`` unless they are flat float32 arrays of finite values, of the number and sizes of
+        the parameters that are known.
         """
         for number, values in residuals.items():
             if values.ndim != 1:
                 raise ValueError(
                     f"the residual of parameter {number} must be flat, not of shape {values.shape}"
                 )
+        count = (count or len(self._seen)) if residuals else 0
+        if count:
+            _check_count(max(count, max(residuals) + 1), len(self._seen) or count)
         _check_sizes(residuals, dict(enumerate(map(lanes_of, self._seen))))
         self.feedback.load_state_dict(_alone(residuals))
+        self._expected = count
         self._layouts.clear()
 
 
@@ -82,6 +103,14 @@ def _split(flat: Mapping[Any, Floats]) -> dict[int, Floats]:
         ends = np.cumsum([size for _, size in layout])
         found |= zip((number for number, _ in layout), np.split(values, ends[:-1]), strict=True)
     return found
+
+
+def _check_count(found: int, count: int) -> None:
+    if found != count:
+        raise ValueError(
+            f"the residuals are of a module with {found} trained parameters, this one has {count}: load the "
+            "state with residuals={}"
+        )
 
 
 def _check_sizes(residuals: Mapping[int, Floats], sizes: Mapping[int, int]) -> None:

@@ -136,6 +136,11 @@ def ranks_of(group: dist.ProcessGroup | None) -> int | None:
     return group.size() if isinstance(group, dist.ProcessGroup) else None
 
 
+def rank_of(group: dist.ProcessGroup | None) -> int | None:
+    """Return this rank in a group; None outside it, and before there are groups."""
+    return None if ranks_of(group) is None else group_of(group).rank()
+
+
 def timeout_of(group: dist.ProcessGroup) -> float:
     """Return a group's time-out in seconds, or torch's default if its backends do not tell it."""
     if isinstance(own := getattr(group, "timeout", None), timedelta):
