@@ -54,9 +54,10 @@ def _former(out: Path) -> set[str]:
     """Return the files that an earlier run wrote, by its manifest."""
     try:
         names = set(json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
-    return {name for name in names if isinstance(name, str) and Path(name).name == name}
+    files = {name for name in names if isinstance(name, str) and Path(name).name == name}
+    return {name for name in files if os.path.isfile(out / name)}  # not "..", nor what no file is called
 
 
 def write(out: Path, files: Mapping[str, str | bytes]) -> list[Path]:

@@ -7,13 +7,15 @@
 Without the variable, torchrun's store keeps the addresses of the processes that have ended.
 
 Each rank saves what is its own: weights, optimizer, and the state of the hook with its step (and so warm-up
-and schedule) and residuals. After a restart the ranks agree on the newest step that all of them have.
+and schedule) and residuals. After a restart the ranks agree on the newest step that all of them can read: a
+file that is cut is passed over, one of another program or job is an error.
 ``--fail-rank 1 --fail-step 12`` kills a rank in the middle of a backward pass, the first time. The weights at
 the end are those of a run without a loss, bit for bit.
 """
 
 import argparse
 import os
+import re
 import signal
 import sys
 from datetime import timedelta
@@ -49,34 +51,62 @@ class Checkpoints:
     """This rank's checkpoints in a folder that all ranks can see, or in one of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.rank = folder, dist.get_rank()
+        self.folder, self.rank, self.ranks = folder, dist.get_rank(), dist.get_world_size()
         folder.mkdir(parents=True, exist_ok=True)
 
     def _path(self, step: int) -> Path:
         return self.folder / f"rank-{self.rank}-step-{step:06d}.pt"
 
+    def _about(self, step: int) -> dict[str, Any]:
+        """Return what tells a checkpoint of this program, rank and step from any other file."""
+        return {"program": Path(__file__).name, "rank": self.rank, "ranks": self.ranks, "step": step}
+
     def _steps(self) -> list[int]:
-        found = self.folder.glob(f"rank-{self.rank}-step-*.pt")
-        return sorted(int(path.stem.rpartition("-")[2]) for path in found)
+        name = re.compile(rf"rank-{self.rank}-step-(\d{{6,}})\.pt")
+        return sorted(int(found[1]) for path in self.folder.iterdir() if (found := name.fullmatch(path.name)))
 
     def save(self, step: int, parts: dict[str, Any]) -> None:
-        """Save a checkpoint; whole or not at all, since a rank may be lost at any time."""
+        """Save a checkpoint; whole or not at all, since a rank or its host may be lost at any time."""
         path = self._path(step)
         partial = path.with_suffix(".partial")
-        torch.save({name: part.state_dict() for name, part in parts.items()}, partial)
+        with partial.open("wb") as file:
+            states = {name: part.state_dict() for name, part in parts.items()}
+            torch.save({"about": self._about(step), **states}, file)
+            file.flush()
+            os.fsync(file.fileno())  # or the name may reach the disk before the content
         partial.replace(path)
-        for old in self._steps()[:-KEPT]:
+        for old in [saved for saved in self._steps() if saved <= step][:-KEPT]:
             self._path(old).unlink()
 
+    def _read(self, step: int) -> dict[str, Any] | None:
+        """Read a checkpoint; None if it is cut. Raise ``ValueError`` if it is another program's or job's."""
+        path = self._path(step)
+        try:
+            saved = torch.load(path, weights_only=True)
+        except Exception as error:  # torch raises various kinds
+            said = (str(error) or type(error).__name__).splitlines()[0]
+            print(f"rank {self.rank}: {path} is passed over: {said}", flush=True)
+            return None
+        about = saved.pop("about", None) if isinstance(saved, dict) else None
+        if about != self._about(step):
+            raise ValueError(f"{path} is no checkpoint of {self._about(step)} but of {about}: remove it")
+        return saved
+
     def load(self, parts: dict[str, Any]) -> int:
-        """Resume from the newest step that all ranks have, and return it; 0 if there is none."""
-        every: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(every, self._steps())
-        step = max(set.intersection(*map(set, every)), default=0)
-        if step:
-            saved = torch.load(self._path(step), weights_only=True)
-            for name, part in parts.items():
-                part.load_state_dict(saved[name])
+        """Resume from the newest step that all ranks can read, and return it; 0 if there is none."""
+        saved: dict[int, dict[str, Any]] = {}
+        problem = None
+        try:
+            saved = {step: state for step in self._steps() if (state := self._read(step)) is not None}
+        except ValueError as error:
+            problem = str(error)
+        every: list[Any] = [None] * self.ranks
+        dist.all_gather_object(every, (set(saved), problem))
+        if problems := [text for _, text in every if text is not None]:
+            raise ValueError(problems[0])  # at all ranks: none waits for another
+        step: int = max(set.intersection(*(steps for steps, _ in every)), default=0)
+        for name, part in parts.items() if step else ():
+            part.load_state_dict(saved[step][name])
         return step
 
 
@@ -107,7 +137,10 @@ def main() -> None:
     state = CompressState(codec=schedule, error_feedback=True, warm_up=3)
     checkpoints = Checkpoints(arguments.folder)
     parts = {"module": module, "optimizer": optimizer, "hook": state}
-    begin = checkpoints.load(parts)
+    try:
+        begin = checkpoints.load(parts)
+    except ValueError as error:
+        sys.exit(f"rank {dist.get_rank()}: {error}")
     ddp = DistributedDataParallel(module)  # after the weights are there
     ddp.register_comm_hook(state, compress_hook)
 

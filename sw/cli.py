@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from .system.extras import pip_install
 from .system.options import one_of
 from .system.signals import unwind_on_signals
-from .system.text import nearest
+from .system.text import nearest, printable
 
 
 class Command(NamedTuple):
@@ -312,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _text(error: Any) -> str:
-    """Return an exception's text as one line.
+    """Return an exception's text as one line, without what a terminal would obey.
 
     Of a long one, such as a tool's output, it has the first and the last line.
     """
@@ -322,7 +322,7 @@ def _text(error: Any) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if len(lines) > _MOST_LINES:
         lines = [lines[0], "...", lines[-1], "(all of it: inceptionn --traceback ...)"]
-    return " ".join(lines)
+    return printable(" ".join(lines))
 
 
 def _fail(line: str, status: int) -> int:

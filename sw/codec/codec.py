@@ -417,7 +417,7 @@ class Codec:
         return view[:size]
 
     def _check_size(self, stream: Any, count: int) -> None:
-        """Refuse a count that the stream cannot hold, before memory is allocated for it."""
+        """Refuse a count that the stream cannot hold, before memory is allocated for it or C counts it."""
         size = memoryview(stream).nbytes
         spec = self.spec
         if count // spec.lanes_of_plane_byte > size:
@@ -430,7 +430,9 @@ class Codec:
         """
         if blocks < 1:
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
-        return Index(_paths.backend.offsets(stream, _count(count), blocks, self._numbers[0]), blocks)
+        count = _count(count)
+        self._check_size(stream, count)
+        return Index(_paths.backend.offsets(stream, count, blocks, self._numbers[0]), blocks)
 
     def lossy(self, x: Any, out: Floats | None = None, *, scale: int = 0, dtype: Any = None) -> Floats:
         """Return what compressing and decompressing ``x`` would give, in its shape and type; make no stream.

@@ -3,6 +3,7 @@
 
 Rich reads square brackets as markup by default and drops what it takes for a tag, such as the extra of
 ``pip install 'inceptionn[mpi]'`` or a part of a path. Nothing here does; colours are :class:`rich.text.Text`.
+Control characters of texts and cells, as names of files may have them, are escaped; their lines stay.
 """
 
 import csv
@@ -34,6 +35,7 @@ from rich.status import Status
 from rich.text import Text
 
 from ..system import atomic_file
+from ..system.text import printable
 
 Cell = str | Text
 T = TypeVar("T")
@@ -83,7 +85,8 @@ class Console(rich.console.Console):
         options.setdefault("crop", False)
         if all(isinstance(thing, str) for thing in objects):
             options.setdefault("soft_wrap", True)
-        super().print(*objects, **options)
+        shown = [printable(thing, "\n") if isinstance(thing, str) else thing for thing in objects]
+        super().print(*shown, **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
         """Show a status line on a terminal."""
@@ -109,7 +112,8 @@ class Table:
     """
 
     def __init__(self, title: str, *headings: str, left: int = 1, wrap: int = 0) -> None:
-        self.title, self.headings, self.left, self.wrap = title, headings, left, wrap
+        self.title, self.left, self.wrap = printable(title), left, wrap
+        self.headings = [printable(heading, "\n") for heading in headings]
         self.rows: list[tuple[tuple[Cell, ...], str | None]] = []
         self._sections: set[int] = set()
 
@@ -117,7 +121,8 @@ class Table:
         """Add one cell per column. Raise ``ValueError`` for another number of them."""
         if len(cells) != len(self.headings):
             raise ValueError(f"a row must have {len(self.headings)} cells, not {len(cells)}")
-        self.rows.append((cells, style))
+        shown = tuple(printable(cell, "\n") if isinstance(cell, str) else cell for cell in cells)
+        self.rows.append((shown, style))
 
     def add_section(self) -> None:
         """Draw a line below the last row."""

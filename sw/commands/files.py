@@ -23,6 +23,7 @@ from ..collectives.values.stream_codec import StreamCodec
 from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
 from ..system.options import one_of, regular, usage_error
+from ..system.text import printable
 from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
 from .codec_option import CodecOption, ModeOption, chosen
 from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
@@ -103,12 +104,13 @@ def decode(
     out = _out(out or file.with_name(f"{stem}.decoded.npy"), force)
     packed = file.read_bytes()
     if packed.startswith(npy_file.MAGIC):
-        raise ValueError(f"{file} is a .npy array, not a message: inceptionn encode makes one of it")
+        name = printable(file)
+        raise ValueError(f"{name} is a .npy array, not a message: inceptionn encode makes one of it")
     try:
         wanted = dtype or message.parse(packed).dtype
         values = message.unpack(packed, wanted)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{printable(file)}: {error}") from error
     if wanted == "bfloat16":
         values = values.view("V2")
     with atomic_file.writing(out) as opened:
@@ -125,7 +127,7 @@ def _out(path: Path, force: bool) -> Path:
 
 def _say(out: Path, text: str) -> None:
     """Print a line about a file, on standard error if the file is standard output."""
-    typer.echo(f"{out}: {text}", err=str(out) in _STANDARD_OUTPUT)
+    typer.echo(f"{printable(out)}: {text}", err=str(out) in _STANDARD_OUTPUT)
 
 
 def inspect(
@@ -151,18 +153,21 @@ def inspect(
     errors = None
     if is_message:
         if other is not None:
-            raise typer.BadParameter(f"--with compares codecs on a .npy file; {file.name} is a message")
+            name = printable(file.name)
+            raise typer.BadParameter(f"--with compares codecs on a .npy file; {name} is a message")
         try:
             header = message.parse(file.read_bytes())
+            counts = _stream_classes(header) if header.kind in STREAMS else None
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
-        if plot is not None and header.kind not in STREAMS:
-            raise ValueError(f"--plot draws classes, and {file.name} holds plain {header.dtype} values")
+            raise ValueError(f"{printable(file)}: {error}") from error
+        if plot is not None and counts is None:
+            name = printable(file.name)
+            raise ValueError(f"--plot draws classes, and {name} holds plain {header.dtype} values")
         _print_header(out.console, header)
-        if header.kind not in STREAMS:
+        if counts is None:
             out.write(_header_json(header))
             return
-        coder, counts = header.codec, _stream_classes(header)
+        coder = header.codec
         _print_classes(out.console, coder.spec, counts)
         facts = _header_json(header)
     else:
@@ -178,7 +183,7 @@ def _inspect_array(
     """Compress the array of a .npy file and print what `inspect` does; return classes, errors and facts."""
     array = npy_file.load(file, halves=True)
     if not array.size:
-        raise ValueError(f"{file} holds no values: its shape is {array.shape}")
+        raise ValueError(f"{printable(file)} holds no values: its shape is {array.shape}")
     values = converted(array.reshape(-1), patterns=True)
     dtype = "bfloat16" if array.dtype == np.uint16 else array.dtype.name
     used = _scale_of(scale, values, coder)
@@ -317,10 +322,11 @@ def _draw(
     axes = figure.subplots(1, 2 if errors else 1, squeeze=False)[0]
     if spec.counts_lanes:
         bars = axes[0].bar([each.short_label for each in spec.classes], counts)
-        axes[0].set(title=title, ylabel="values", xlabel="tag class")
+        axes[0].set(ylabel="values", xlabel="tag class")
     else:
         bars = axes[0].bar(range(len(counts)), counts)
-        axes[0].set(title=title, ylabel="groups", xlabel="code", xticks=range(len(counts)))
+        axes[0].set(ylabel="groups", xlabel="code", xticks=range(len(counts)))
+    axes[0].set_title(printable(title), parse_math=False)  # a name may have dollars
     total = int(counts.sum()) or 1
     _label(axes[0], bars, [f"{count / total:.1%}" if count else "" for count in counts.tolist()])
     if errors:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..collectives.values.stream_codec import StreamCodec, examine
+from ..system.text import printable
 
 OwnCodec = Annotated[
     str | None,
@@ -35,6 +36,7 @@ def own_codec(text: str | None) -> StreamCodec | None:
             found = getattr(found, part)
         codec: StreamCodec = found if hasattr(found, "compress") and not isinstance(found, type) else found()
         examine(codec)
-    except Exception as error:  # whatever the user's code raises
-        raise typer.BadParameter(f"--with {text}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the user's code raises; it may be a script that exits
+        said = printable(f"--with {text}: {type(error).__name__}: {error}")
+        raise typer.BadParameter(said) from error
     return codec

@@ -72,8 +72,10 @@ static bool integer_of(PyObject *object, int low, int high, const char *name, in
 {
     const long found = PyLong_AsLong(object);
     if (found == -1 && PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError))
-            return false;
+        const bool too_large = PyErr_ExceptionMatches(PyExc_OverflowError);
+        PyErr_Clear(); /* the text of an object may run Python */
+        if (too_large)
+            return PyErr_Format(PyExc_ValueError, "%s must be %d..%d, not %R", name, low, high, object);
         const char *hint = strcmp(name, "scale") ? "" : ", such as scale_exponent(x)";
         return PyErr_Format(PyExc_TypeError, "%s must be an integer%s, not %R", name, hint, object);
     }

@@ -9,12 +9,12 @@ LONGEST = 1000
 """Characters of one value in a message."""
 
 
-def printable(text: str) -> str:
-    """Return ``text`` as one line.
+def printable(text: object, kept: str = "") -> str:
+    """Return the text of a value, such as a path, as one line.
 
-    Characters that are not printable become Python's escapes, such as ``\\x1b``.
+    Characters that are not printable become Python's escapes, such as ``\\x1b``, except those ``kept``.
     """
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in str(text))
 
 
 def brief(value: Any) -> str:

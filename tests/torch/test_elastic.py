@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -94,6 +96,77 @@ def test_a_checkpoint_that_some_ranks_lack_is_passed_over(
     folder = shutil.copytree(uninterrupted[0], tmp_path / "kept")
     (folder / f"rank-2-step-{STEPS:06d}.pt").unlink()
     assert len(re.findall("restart 0: begins at step 15", said_by(folder))) == RANKS
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Iterator[Any]:
+    """Yield the example's `Checkpoints`, in a group of one rank, with those of steps 5 and 10."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        made = run_path(str(EXAMPLE))["Checkpoints"](tmp_path)
+        for step in (5, 10):
+            made.save(step, {"part": Part(step)})
+        yield made
+    finally:
+        dist.destroy_process_group()
+
+
+class Part:
+    """Something with a state."""
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+
+    def state_dict(self) -> dict[str, int]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.value = state["value"]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 0.5, 0.99])
+def test_a_cut_checkpoint_is_passed_over(
+    checkpoints: Any, kept: float, capfd: pytest.CaptureFixture[str]
+) -> None:
+    newest, older = checkpoints._path(10), checkpoints._path(5)
+    os.truncate(newest, int(kept if kept > 1 else kept * newest.stat().st_size))
+    part = Part()
+    assert checkpoints.load({"part": part}) == part.value == 5
+    assert f"rank 0: {newest} is passed over: " in capfd.readouterr().out
+    os.truncate(older, 100)
+    assert checkpoints.load({"part": part}) == 0
+    checkpoints.save(10, {"part": Part(10)})
+    assert checkpoints.load({"part": part}) == part.value == 10
+
+
+def test_files_of_others_are_refused(checkpoints: Any) -> None:
+    import torch
+
+    (checkpoints.folder / "rank-0-step-old.pt").touch()
+    (checkpoints.folder / "notes.txt").touch()
+    assert checkpoints.load({"part": Part()}) == 10
+    theirs = torch.load(checkpoints._path(10)) | {"about": {"program": "elastic.py", "ranks": 4}}
+    for other in ([1, 2], {"weights": torch.ones(3)}, theirs):
+        torch.save(other, checkpoints._path(20))
+        with pytest.raises(ValueError, match=r"step-000020\.pt is no checkpoint of .*: remove it$"):
+            checkpoints.load({"part": Part()})
+    checkpoints._path(10).rename(checkpoints._path(20))  # not what its name says
+    with pytest.raises(ValueError, match=r"'step': 20} but of .*'step': 10}"):
+        checkpoints.load({"part": Part()})
+
+
+def test_a_checkpoint_gets_its_name_after_its_content_is_on_the_disk(
+    checkpoints: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, before, path = [], os.fsync, checkpoints._path(15)
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (before(file), synced.append((os.fstat(file).st_ino, path.exists())))
+    )
+    checkpoints.save(15, {"part": Part(15)})
+    assert synced == [(path.stat().st_ino, False)]
+    assert checkpoints._steps() == [10, 15]
 
 
 def test_a_store_kept_over_a_restart_is_named() -> None:

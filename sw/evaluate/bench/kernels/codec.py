@@ -32,6 +32,7 @@ from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import one_of
+from ....system.text import printable
 from ...training.data import require_digits
 from ..common import data
 from .halves import Dtype, half_figures, half_rows, half_table
@@ -198,7 +199,7 @@ def _measured(
 
 def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, Floats]:
     if file is not None:
-        return {file.name: data.own(file, count, 1)[0]}
+        return {printable(file.name): data.own(file, count, 1)[0]}
     return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
 
 
