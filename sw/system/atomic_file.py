@@ -3,12 +3,15 @@
 
 The data goes to a file without a name in the target's folder, reaches the disk, and gets its name: a reader
 sees the former file or the new one. A link is followed and an existing file keeps its mode. Nothing is left
-behind after an error, nor if the program is killed. (File systems without ``O_TMPFILE``, such as NFS, keep a
-partial file of a killed program.)
+behind after an error, nor if the program is killed before the last step, in which a new file takes the place
+of an old one. (On file systems without ``O_TMPFILE``, such as NFS, the file has a hidden name all the time.)
+What a killed program has left, the next that writes to the folder removes: a live one locks its file.
 """
 
 import errno
+import fcntl
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ from typing import BinaryIO
 
 PREFIX = ".partial-"
 """The prefix of the names of unfinished files."""
+_PARTIAL = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -52,6 +56,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with target.open("wb") as file:
                 yield file
             return
+        _sweep(target.parent)
         partial = target.with_name(PREFIX + secrets.token_hex(8))
         with _unnamed(partial) as file:
             if target.exists():
@@ -61,8 +66,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
             if not partial.exists() and not _named(file, target):
                 _named(file, partial)
-        if partial.exists():
-            partial.replace(target)
+            if partial.exists():
+                partial.replace(target)
         _sync(target.parent)
     except OSError as error:
         named = target if error.filename is None else Path(error.filename)
@@ -95,9 +100,37 @@ def _unnamed(partial: Path) -> BinaryIO:
     if _DESCRIPTORS.is_dir():  # by which `_named` finds the file
         with suppress(OSError):  # the next line fails for the same reason, unless O_TMPFILE is the reason
             descriptor = os.open(partial.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            _lock(descriptor)
             return os.fdopen(descriptor, "w+b")
-    # Not "xb": NumPy writes to such a file without Python and loses the reason for a failure.
-    return partial.open("x+b")
+    while True:
+        # Not "xb": NumPy writes to such a file without Python and loses the reason for a failure.
+        file = partial.open("x+b")
+        _lock(file.fileno())
+        if partial.exists():  # else another program has swept it before it was locked
+            return file
+        file.close()
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an unfinished file for as long as it is open; False if another program has, or none can."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the unfinished files in a folder that no process holds."""
+    with suppress(OSError):
+        for name in filter(_PARTIAL.fullmatch, os.listdir(folder)):
+            with suppress(OSError):
+                descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if stat.S_ISREG(os.fstat(descriptor).st_mode) and _lock(descriptor):
+                        os.unlink(folder / name)
+                finally:
+                    os.close(descriptor)
 
 
 def _named(file: BinaryIO, path: Path) -> bool:

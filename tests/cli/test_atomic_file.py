@@ -77,6 +77,39 @@ def test_a_killed_program_leaves_no_partial_file(
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == (former and {"file": former} or {})
 
 
+IN_THE_LAST_STEP = """
+import os, sys, time
+from pathlib import Path
+from inceptionn.system import atomic_file
+Path.replace = lambda *_: (print("there", flush=True), time.sleep(60))
+if sys.argv[2] == "named":
+    atomic_file._DESCRIPTORS = Path("/missing")
+atomic_file.write(sys.argv[1], "new")
+"""
+
+
+@pytest.mark.parametrize("kind", ["unnamed", "named"])
+def test_what_a_program_killed_in_the_last_step_leaves_is_swept(tmp_path: Path, kind: str) -> None:
+    """A live program's file stays, and so does what others call theirs."""
+    path, theirs = tmp_path / "file", tmp_path / ".partial-theirs"
+    for each in (path, theirs):
+        each.write_text("old")
+    (tmp_path / f".partial-{'0' * 16}").mkdir()
+    program = [sys.executable, "-c", IN_THE_LAST_STEP, path, kind]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "there\n"
+        atomic_file.write(tmp_path / "other", "new")
+        (partial,) = (each for each in tmp_path.glob(".partial-*") if each.is_file() and each != theirs)
+        assert partial.read_text() == "new"
+        writer.kill()
+    assert partial.exists()
+    atomic_file.write(path, "newer")
+    names = {each.name for each in tmp_path.iterdir()}
+    assert names == {"file", "other", ".partial-theirs", f".partial-{'0' * 16}"}
+    assert path.read_text() == "newer"
+
+
 def test_a_file_system_that_names_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic_file, "_DESCRIPTORS", tmp_path / "missing")
     for text in ("new", "newer"):

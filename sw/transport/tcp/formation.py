@@ -185,10 +185,10 @@ def _rendezvous(
     rank, size = hello["rank"], hello["size"]
     if size == 1:
         return {}, [hello], "", []
-    line = None
+    line = name = None
     if rank == 0:
         if listener is None:
-            listener = listen(address)
+            listener, name = listen(address), address[0]
         opened.append(listener)
         own = host or listener.getsockname()[0]
     else:
@@ -206,7 +206,7 @@ def _rendezvous(
     hello["host"] = own
     if line is None:
         assert listener is not None
-        lines, hellos, session = gather(listener, hello, timeout, secret)
+        lines, hellos, session = gather(listener, hello, timeout, secret, name)
     else:
 
         def again(left: float) -> Line:

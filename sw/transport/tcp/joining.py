@@ -5,6 +5,7 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ...system.address import unspecified
@@ -44,11 +45,21 @@ def join(address: Address, timeout: float, source: str | None) -> Line:
             if time.monotonic() + pause > deadline:
                 here = f" ({name} is this host: give the address of rank 0's host)"
                 raise TransportTimeout(
-                    f"rank 0 does not answer at {name}:{address[1]}: {error.strerror or error}"
-                    f"{here if unspecified(address[0]) else ''}"
+                    f"rank 0 does not answer at {name}:{address[1]}{_tried(address)}: "
+                    f"{error.strerror or error}{here if unspecified(address[0]) else ''}"
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _tried(address: Address) -> str:
+    """Return the addresses of a name, of which rank 0 may use another one."""
+    with suppress(OSError):
+        infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        found = dict.fromkeys(str(info[4][0]) for info in infos)
+        if address[0] not in found:
+            return f" (tried {', '.join(found)})"
+    return ""
 
 
 def _connected(address: Address, timeout: float, source: str | None) -> socket.socket:

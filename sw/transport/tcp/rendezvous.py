@@ -155,11 +155,13 @@ class _Gathering:
 
 
 def gather(
-    listener: socket.socket, hello: Hello, timeout: float, secret: bytes = b""
+    listener: socket.socket, hello: Hello, timeout: float, secret: bytes = b"", name: str | None = None
 ) -> tuple[dict[int, Line], list[Hello], str]:
     """Wait until all ranks have joined, and tell each about the others.
 
-    ``hello`` is rank 0's own. Returns the other ranks' lines, all ranks' hellos and the session.
+    ``hello`` is rank 0's own. ``name`` is that by which the listener was opened, for the error about ranks
+    that do not come: they may have found another address by it. Returns the other ranks' lines, all ranks'
+    hellos and the session.
 
     If "protocol" or "size" differ, or a rank joins twice, every rank is told, and this raises a
     `TransportError` that names the values. A rank with another job, or without the secret, is told so and
@@ -180,7 +182,9 @@ def gather(
     wrong = notes.wrong
     if wrong is None and len(notes.joined) < size - 1:
         absent = sorted(set(range(1, size)) - {theirs["rank"] for _, theirs, _ in notes.joined})
-        wrong = f"{ranks_text(absent)} did not reach the rendezvous within {timeout:g} s"
+        here, port = listener.getsockname()[:2]
+        place = "" if name in (None, here) else f" at {name}, which is {here}, port {port},"
+        wrong = f"{ranks_text(absent)} did not reach the rendezvous{place} within {timeout:g} s"
         if notes.refused:
             wrong += f"; refused: {'; '.join(notes.refused)}"
     if wrong is not None:

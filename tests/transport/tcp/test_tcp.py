@@ -138,6 +138,22 @@ def test_nobody_at_the_rendezvous(port: int) -> None:
     assert 0.4 < time.monotonic() - begin < 3
 
 
+def test_two_addresses_of_one_host_are_said(port: int) -> None:
+    """A name may mean another address at another rank."""
+    there = socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][4][0]
+    other = "::1" if there == "127.0.0.1" else "127.0.0.1"
+    zero, one, named = outcomes([
+        lambda: connect(0, 2, f"localhost:{port}", timeout=0.5),
+        lambda: connect(1, 2, f"[{other}]:{port}", timeout=0.5),
+        lambda: connect(1, 2, "localhost:1", timeout=0.5),
+    ])  # fmt: skip
+    place = f"localhost, which is {there}, port {port},"
+    assert str(zero) == f"rank 1 did not reach the rendezvous at {place} within 0.5 s"
+    assert str(one).startswith(f"rank 0 does not answer at {other}:{port}: ")
+    tried = dict.fromkeys(info[4][0] for info in socket.getaddrinfo("localhost", 1, type=socket.SOCK_STREAM))
+    assert str(named).startswith(f"rank 0 does not answer at localhost:1 (tried {', '.join(tried)}): ")
+
+
 def test_something_else_at_the_rendezvous(port: int) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
