@@ -42,6 +42,18 @@ def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any
     assert set(lines[-1]["seconds"]) == {"gloo", "backend", "plain DDP", "DDP with hook"}
 
 
+def test_the_hook_is_measured_by_its_defaults() -> None:
+    pytest.importorskip("torch")
+    from inceptionn import Codec
+    from inceptionn.evaluate.bench.torch.rank import HOOKS, state_of
+    from inceptionn.torch import CompressState
+
+    assert repr(state_of("hook", 2**-10)) == repr(CompressState(codec=Codec(2**-10, "planes")))
+    fed = {system: state_of(system, 2**-10).residuals is not None for system in HOOKS}
+    assert fed == {"hook": True, "no-feedback": False, "tensor": True, "bounded": True}
+    assert state_of("bounded", 2**-10).feeds_back_by_default  # which it does with planes alone
+
+
 def test_figures_are_ratios_of_medians() -> None:
     def timed(system: str, step: float, computation: float) -> dict[str, Any]:
         seconds = {"step": [step, step, 9.0], "computation": [computation]}

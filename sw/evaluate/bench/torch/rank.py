@@ -27,7 +27,7 @@ from .models import Task, task
 _PR_SET_PDEATHSIG = 1
 WARM_UP = 3
 """Steps before those that are timed: DDP deals out its buckets anew after the first."""
-HOOKS = {"hook": PLANES, "feedback": PLANES, "tensor": PLANES, "bounded": BOUNDED}
+HOOKS = {"hook": PLANES, "no-feedback": PLANES, "tensor": PLANES, "bounded": BOUNDED}
 """The codec of `compress_hook`, by system."""
 
 
@@ -40,6 +40,13 @@ OPTIMIZERS: dict[str, Callable[[Any, Task], torch.optim.Optimizer]] = {
     "sgd": lambda parameters, task: torch.optim.SGD(parameters, lr=task.rate, momentum=0.9),
     "adam": lambda parameters, task: torch.optim.Adam(parameters, lr=0.002),
 }
+
+
+def state_of(system: str, bound: float) -> CompressState:
+    """Return the state of a system of `HOOKS`: `CompressState`'s defaults, but for what the name says."""
+    scale: Any = "tensor" if system == "tensor" else "auto"
+    feedback = False if system == "no-feedback" else None
+    return CompressState(codec=Codec(bound, *HOOKS[system]), scale=scale, error_feedback=feedback)
 
 
 def wrapped(
@@ -64,9 +71,7 @@ def wrapped(
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
     elif system in HOOKS:
-        codec = Codec(bound, *HOOKS[system])
-        scale: Any = "tensor" if system == "tensor" else "auto"
-        own = CompressState(codec=codec, scale=scale, error_feedback=system == "feedback")
+        own = state_of(system, bound)
         ddp.register_comm_hook(own, compress_hook)
     return ddp, own
 

@@ -11,10 +11,10 @@ from ....netns import rate_text
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",
-    "hook": "compress_hook", "feedback": "the same, error feedback", "tensor": "the same, tensors scaled",
-    "bounded": "the same, paper's codec", "backend": "compressed group",
+    "hook": "compress_hook", "no-feedback": "the same, no error feedback",
+    "tensor": "the same, tensors scaled", "bounded": "the same, paper's codec", "backend": "compressed group",
 }  # fmt: skip
-OURS = ("hook", "feedback", "tensor", "bounded", "backend")
+OURS = ("hook", "no-feedback", "tensor", "bounded", "backend")
 THEIRS = ("fp16", "bf16", "powersgd")
 POINTS, PERCENT, LESS = 0.5, 1.0, 3.0
 """Asked: points of accuracy below plain DDP, percent of its loss above, times less communication."""
