@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import index
 
 import numpy as np
@@ -112,6 +113,12 @@ class Scaling:
             for where, scale in self.pieces(lanes.size, start):
                 if scale:
                     np.multiply(lanes[where], np.float32(2.0**-scale), out=lanes[where])
+
+    def beside(self, other: Scaling, count: int) -> tuple[list[slice], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the parts of ``count`` lanes in which neither scale changes, and both scales of each."""
+        starts = sorted({start for start in (*self.starts, *other.starts) if start < count})
+        places = np.array(starts, np.int64)
+        return [slice(*ends) for ends in pairwise((*starts, count))], self.at(places), other.at(places)
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the scales of some lanes, in the shape of ``places``."""

@@ -16,6 +16,7 @@ on these parts alone; `docs/layers.md` describes its systems.
   `sums_exactly` tells whether sums of what arrives are the same in every order.
 - What arrives: `arriving`, which names the link of malformed data.
 - bfloat16 patterns: `to_bfloat16`, `from_bfloat16`.
+- Values that are not finite: `all_finite`.
 - Loss of small values: `LostEnergy`, `watch`.
 - Statistics: `Ledger`, `Spent`, `ledger_of` a transport, `counted` to count its calls in a ledger of your
   own, and for an exchange of your own `counting`.
@@ -40,6 +41,7 @@ from .ledger import Ledger, counted, counting, ledger_of
 from .own_scale import with_scale
 from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
+from .values.finite import all_finite
 from .values.lost_energy import LostEnergy, watch
 from .values.stream_codec import add_decompressed, check_codec, stream_in, values_in
 from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, sums_exactly, wire_form
@@ -58,6 +60,7 @@ __all__ = [
     "add_decompressed",
     "aggregate",
     "agree",
+    "all_finite",
     "all_gather_steps",
     "all_reduce_steps",
     "arriving",

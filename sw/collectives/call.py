@@ -137,6 +137,9 @@ def run(
         call = _begun(transport, collective, settings, own, scalings)
         move(call, own.buffers)
     own.buffers.store(call.lanes)
+    if own.feedback is not None:
+        memory, name = own.feedback
+        memory.settle(name, scaling, call.lanes)
     ledger_of(transport).add(
         collective.name, own.path, call.lanes.size, transport.bytes_sent - sent,
         None if own.scale is None else scaling.common, loss.dropped if loss else None,

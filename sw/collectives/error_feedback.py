@@ -12,18 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec
+from ..codec import Codec, largest_magnitude
 from ..codec.scaling import Scaling
 from ..transport.mpi import transport_of
 from ..wire import CodecName
 from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
 from .settings import Scale, check_scale
 from .values.fed import Fed
+from .values.finite import all_finite
 from .values.stream_codec import StreamCodec, check_codec, values_in
 
 __all__ = ["ErrorFeedback"]
 
 Floats = NDArray[np.float32]
+
+_JUMP = 32
+"""How many times as large residuals become limited, with a codec that has no bound."""
 
 
 class ErrorFeedback:
@@ -35,6 +39,13 @@ class ErrorFeedback:
     With ``planes`` the residuals of all ranks are all that compression takes from the sums: later
     compressions keep partial sums as they are (`Codec.summing`). With other codecs the errors of a ring's
     later compressions are not fed back. Roundings of fp32, and of a result to 16 bits, are in no residual.
+
+    Two things are left out of this, so that a step that the program skips or clips does not come back in the
+    next one. A residual is dropped in an all-reduce whose result is not finite, at every rank. And a spike
+    leaves no more than ordinary values: ``usual`` has the usual scales of each tensor, which follow the
+    calls' by a factor of two a call. Where a call's step is 2^(k/2) times the usual one or more (bound 2^-k),
+    residuals are limited to half the usual step. With a codec that has no bound, residuals that become 32
+    times as large are limited to twice the last ones.
 
     Parameters
     ----------
@@ -53,6 +64,7 @@ class ErrorFeedback:
         self.decay = decay
         self.comm = comm
         self._residuals: dict[Hashable, Floats] = {}
+        self.usual: dict[Hashable, Scaling] = {}
 
     def __call__(
         self, gradient: Floats, name: Hashable = "", *, scale: Scale = "auto", out: Floats | None = None
@@ -61,7 +73,8 @@ class ErrorFeedback:
 
         ``name`` tells tensors apart. ``scale`` is that of the all-reduce. With "auto" the ranks of ``comm``
         agree on it, so all of them must call this for the same tensors in the same order. ``out``, of the
-        gradient's shape, may be the gradient itself. Values that are not finite leave no residual. Raises
+        gradient's shape, may be the gradient itself. Values that are not finite leave no residual; if the
+        ranks' sum is not finite, or the step is skipped, `reset` drops what the others have left. Raises
         ``TypeError`` unless gradient and ``out`` are float32, ``ValueError`` if the shape of ``name`` has
         changed or that of ``out`` is another, for "auto" without ``comm``, or another scale, such as
         "tensor": call this for each tensor. Nothing has changed then.
@@ -80,7 +93,10 @@ class ErrorFeedback:
         if scale != "auto" and common > 0 and math.ldexp(fed.largest(), common) >= 2.0**128:
             raise OverflowError(f"a value is too large to be scaled by 2**{common}")
         direct = out is None or out.flags.c_contiguous
-        kept = self.kept(fed, name, self.codec, Scaling((common,)), out if direct else None)
+        scaling = Scaling((common,))
+        kept = self.kept(fed, name, self.codec, scaling, out if direct else None)
+        if all_finite(kept):
+            self._learn(name, scaling, kept)
         if out is None or direct:
             return kept
         np.copyto(out, kept)
@@ -104,7 +120,10 @@ class ErrorFeedback:
         ``out`` is C-contiguous float32 memory of its shape for the result, and may be the gradient's.
         """
         if not isinstance(codec, Codec):
-            kept, self._residuals[name] = _apart(fed.added(), codec, scaling.common, out)
+            kept, rest = _apart(fed.added(), codec, scaling.common, out)
+            if fed.residual is not None:
+                _limit_growth(rest, fed.residual)
+            self._residuals[name] = rest
             return kept
         residual = np.zeros(fed.own.shape, np.float32) if fed.residual is None else fed.residual
         kept = np.empty(fed.own.shape, np.float32) if out is None else out
@@ -112,8 +131,42 @@ class ErrorFeedback:
         patterns = "bfloat16" if own.dtype == np.uint16 else None
         for where, scale in scaling.pieces(own.size):
             codec.summing(scale, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
+        self._limit(left, codec, scaling, self.usual.get(name, scaling))
         self._residuals[name] = residual
         return kept
+
+    def _limit(self, left: Floats, codec: Codec, scaling: Scaling, usual: Scaling) -> None:
+        """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
+        if scaling == usual:
+            return
+        places, now, before = scaling.beside(usual, left.size)
+        for which in np.flatnonzero(codec.error_bound * 4.0 ** (before - now) >= 1):
+            most = np.float32(codec.error_bound * 2.0 ** -int(before[which]))
+            np.clip(left[places[which]], -most, most, out=left[places[which]])
+
+    def settle(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
+        """Finish the call of `kept`: learn its scale, or drop the residual if its result is not finite.
+
+        ``result`` has the values that the program gets. It is the same at all ranks, and so is what they do.
+        """
+        if all_finite(result):
+            self._learn(name, scaling, result)
+        else:
+            self._residuals[name][...] = 0
+
+    def _learn(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
+        """Move the usual scale of each section by at most one towards that of a call."""
+        usual = self.usual.setdefault(name, scaling)
+        if usual == scaling:
+            return
+        flat = result.reshape(-1)
+        places, now, before = scaling.beside(usual, flat.size)
+        moved = np.clip(now, before - 1, before + 1)
+        for which in np.flatnonzero((now == 0) & (before != 0)):  # zeros have no scale
+            if not flat[places[which]].any():
+                moved[which] = before[which]
+        lengths = [each.stop - each.start for each in places]
+        self.usual[name] = Scaling.of(moved.tolist(), lengths)
 
     def _common_scale(self, scale: Scale, fed: Fed) -> int:
         """Return the scale that `allreduce_comp` will use for what the codec keeps of these values."""
@@ -130,8 +183,9 @@ class ErrorFeedback:
         return self._residuals[name].copy()
 
     def reset(self) -> None:
-        """Forget all residuals."""
+        """Forget all residuals and usual scales, such as after a step that was not applied."""
         self._residuals.clear()
+        self.usual.clear()
 
     def state_dict(self) -> dict[Hashable, Floats]:
         """Copy all residuals by name, for a checkpoint."""
@@ -150,6 +204,7 @@ class ErrorFeedback:
             if not np.isfinite(residual).all():
                 raise ValueError(f"the residual of {name!r} has values that are not finite")
         self._residuals = {name: np.array(residual, order="C") for name, residual in state.items()}
+        self.usual.clear()
 
 
 def _apart(
@@ -165,3 +220,11 @@ def _apart(
         np.subtract(wanted, kept, out=wanted)
     wanted[~np.isfinite(wanted)] = 0
     return kept, wanted
+
+
+def _limit_growth(rest: Floats, residual: Floats) -> None:
+    """Limit the rest of a codec without a bound to twice the last residual, if it is larger by far."""
+    usual = largest_magnitude(residual)
+    if largest_magnitude(rest) > _JUMP * usual > 0:
+        most = np.float32(2 * usual)
+        np.clip(rest, -most, most, out=rest)

@@ -140,9 +140,18 @@ def test_ml_dtypes_error_feedback_and_statistics(threads: Group) -> None:
 @pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("codec", CODECS)
-def test_error_feedback_has_the_bits_of_float32(threads: Group, codec: Codec, dtype: str) -> None:
-    """Sums and residuals, over steps, in and out of place: the values are read as they are."""
+@pytest.mark.parametrize("finite", [True, False])
+def test_error_feedback_has_the_bits_of_float32(
+    threads: Group, codec: Codec, dtype: str, finite: bool
+) -> None:
+    """Sums and residuals, over steps, in and out of place: the values are read as they are.
+
+    Sums that are not finite leave no residual.
+    """
     x = values(3, dtype)
+    if finite:
+        whole = converted(x, patterns=True)
+        x = converted(np.where(np.isfinite(whole), whole, np.float32(0.01)), dtype)
 
     def run(t: Transport) -> list[Any]:
         narrow, wide = ErrorFeedback(codec, 0.5), ErrorFeedback(codec, 0.5)
@@ -158,7 +167,7 @@ def test_error_feedback_has_the_bits_of_float32(threads: Group, codec: Codec, dt
         found += [narrow.residual("w").tobytes() == wide.residual("w").tobytes()]
         return [*found, bool(narrow.residual("w").any())]
 
-    assert threads(3, run) == [[True] * 5] * 3
+    assert threads(3, run) == [[True] * 4 + [finite]] * 3
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from ...collectives.building import all_finite
 from ..checks import NonFiniteGradient, Policy, check_policy, float32_array
 from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints, Saved
@@ -68,7 +69,7 @@ class Worker:
         steps = {key: self._steps[key] for key in gradients}
         if not steps:
             raise ValueError("push needs at least one key")
-        wrong = [key for key, gradient in gradients.items() if not _finite(gradient)]
+        wrong = [key for key, gradient in gradients.items() if not all_finite(gradient)]
         if wrong and self.policy == "raise":
             raise NonFiniteGradient(wrong[0], steps[wrong[0]])
         self.skipped += [(key, steps[key]) for key in wrong]
@@ -120,9 +121,3 @@ class Worker:
         float32_array(key, values)
         if values.shape != self._node.plan.shapes[key]:
             raise ValueError(f"key {key!r} has the shape {self._node.plan.shapes[key]}, not {values.shape}")
-
-
-def _finite(values: Floats) -> bool:
-    """Tell whether all values are finite. A second pass is needed only if the sum of squares overflows."""
-    flat = values.reshape(-1)
-    return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())

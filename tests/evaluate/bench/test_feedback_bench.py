@@ -13,6 +13,7 @@ from inceptionn import Codec
 from inceptionn.collectives import SUM, ErrorFeedback, allreduce_comp, statistics
 from inceptionn.evaluate.bench.simulated import feedback as bench
 from inceptionn.evaluate.bench.simulated.planes import AUTO, TENSOR, Ours
+from inceptionn.evaluate.bench.simulated.spikes import EVENTS, RULES, trained
 from inceptionn.evaluate.bench.simulated.training import Adam, Momentum, Workers, train
 from inceptionn.transport import Transport, loopback
 
@@ -100,3 +101,20 @@ def test_losses_at_equal_bytes_by_hand() -> None:
     """Twice the loss at the same bytes, on the part that both curves have."""
     assert bench._ratio([(0, 1), (2, 0)], [(1, 0.5 - np.log(2)), (4, -1 - np.log(2))]) == pytest.approx(2)
     assert bench._ratio([(0, 1), (1, 0)], [(2, 1), (3, 0)]) is None
+
+
+def test_a_spike_by_rule() -> None:
+    """What is left of a skipped step of 1e6 times the values, and of one that is not finite."""
+    for event in ("1e6, skipped", "inf beside 1e6, loss scaler"):
+        after = {rule: trained("sgd", event, rule, 10, 0, 22).after for rule in ("nothing", "default")}
+        assert after["nothing"] > 1000
+        assert after["default"] < 2
+
+
+@pytest.mark.slow
+def test_the_command_about_spikes(made_by: Callable[..., Any]) -> None:
+    text, facts, rows, _ = made_by(
+        "bench feedback --spikes --optimizers sgd --bounds 10 --steps 24", csv=True, plot=False
+    )
+    assert "Bound 2**-10" in text
+    assert len(facts["runs"]) == len(list(csv.DictReader(rows))) == len(RULES) * len(EVENTS)

@@ -102,6 +102,24 @@ def test_gradients_through_the_codec(group: Group) -> None:
     assert found[0][1].traffic.sent["pull"] == 2 * 4 * weights.size * (STEPS + 1)
 
 
+def test_a_spike_is_in_no_later_step(threads: Group) -> None:
+    """There is no error feedback: what compression takes from a push is gone."""
+    gradient = np.random.default_rng(1).laplace(scale=1e-3, size=600).astype(np.float32)
+
+    def rank(transport: Transport) -> np.ndarray:
+        initial = {"w": np.zeros(600, np.float32)}
+        optimizer = MomentumSGD(1.0, momentum=0.0)
+        with ParameterServer(transport, initial, optimizer, codec=Codec(2**-10, "planes")) as group:
+            weights = []
+            for factor in (1e6 if transport.rank else 1, 1):
+                group.worker.push({"w": gradient * np.float32(factor)})
+                weights.append(group.worker.pull()["w"])
+        return weights[0] - weights[1]
+
+    for step in threads(2, rank):
+        assert np.linalg.norm(step) == pytest.approx(np.linalg.norm(gradient), rel=0.1)
+
+
 def test_gradients_over_marked_connections(threads: Group) -> None:
     """The loopback's NICs are lossy in three packets of four; raw values stay."""
     codec = Codec(2**-12)

@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Annotated
 
 import numpy as np
+import typer
 
 from .... import MAX_K, Codec
 from ....commands import report
@@ -16,6 +17,7 @@ from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure,
 from ...training.data import require_digits
 from ..common.data import one_thread
 from .planes import AUTO, SCALES, TENSOR, Ours
+from .spikes import EVENTS, LEAST_STEPS, RULES, spikes_table, trained
 from .training import BATCH, MODELS, OPTIMIZERS, Workers, train
 
 VARIANTS = tuple(product(SCALES, (False, True)))
@@ -58,6 +60,9 @@ def feedback(
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
     seed: report.FirstSeed = 0,
+    spikes: Annotated[
+        bool, typer.Option("--spikes", help="Instead: skipped and clipped steps, and what they leave.")
+    ] = False,
     full: Annotated[bool, report.full(ranks="4,8,16,64", bounds="6,8,10,12", seeds=3)] = False,
     quick: Annotated[bool, report.quick(models="mlp", ranks="4,16", bounds="8,10", steps=50)] = False,
     json_file: JsonFile = None,
@@ -71,16 +76,29 @@ def feedback(
     The models learn scikit-learn's digits, 128 samples a step in all. Ranks are simulated: with planes a sum
     is that of what each rank's values become, whatever the ring's order. A scale is common to all values, or
     one for each tensor. Bytes are those of a ring.
+
+    With --spikes four threads train the perceptron through real all-reduces. Every 20 steps the gradients of
+    one are multiplied by 1e3 or 1e6, or one value is infinite, and the step is skipped or clipped. --models
+    and --ranks do not count.
     """
+    wanted = report.choices(optimizers, tuple(OPTIMIZERS), "--optimizers")
+    every = range(seed, seed + seeds)
     grid = [
         (model, optimizer, each)
         for model in report.choices(models, tuple(MODELS), "--models")
-        for each in range(seed, seed + seeds)
-        for optimizer in report.choices(optimizers, tuple(OPTIMIZERS), "--optimizers")
+        for each in every
+        for optimizer in wanted
     ]
     numbers, ks = report.numbers(ranks, 2, BATCH, "--ranks"), report.numbers(bounds, 1, MAX_K, "--bounds")
+    if spikes and plot is not None:
+        raise typer.BadParameter("--spikes makes tables alone, no --plot")
+    if spikes and steps < LEAST_STEPS:
+        raise typer.BadParameter(f"--steps must be {LEAST_STEPS} or more with --spikes, not {steps}")
     out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
+    if spikes:
+        _spikes(out, wanted, ks, steps, every)
+        return
     runs: list[Run] = []
     jobs = [(*case, number) for case in grid for number in numbers]
     with one_thread():
@@ -97,6 +115,19 @@ def feedback(
     rows = [asdict(run) for run in runs]
     facts = {"bench": "feedback", "batch": BATCH, "training_steps": steps, "seeds": seeds, "runs": rows}
     out.write(facts, rows, lambda path: draw(path, runs))
+
+
+def _spikes(
+    out: report.Report, optimizers: Sequence[str], ks: Sequence[int], steps: int, seeds: range
+) -> None:  # fmt: skip
+    cases = list(product(optimizers, EVENTS, RULES, ks, seeds))
+    with one_thread():
+        every = tracked(out.console, cases, lambda case: ", ".join(case[:3]))
+        runs = [trained(*case, steps) for case in every]
+    out.show_conditions(f"planes, 4 ranks; digits, {BATCH} samples, {steps} steps, {len(seeds)} seed(s)")
+    out.show([spikes_table([run for run in runs if run.k == k], k) for k in ks])
+    rows = [asdict(run) for run in runs]
+    out.write({"bench": "feedback, spikes", "training_steps": steps, "runs": rows}, rows, None)
 
 
 def trainings(

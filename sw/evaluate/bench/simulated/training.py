@@ -96,8 +96,12 @@ class Workers:
 
     def gradients(self, weights: Floats, step: int) -> Floats:
         """Return float32[ranks, values]."""
+        return np.stack([self.gradient(weights, step, rank) for rank in range(len(self._batches))])
+
+    def gradient(self, weights: Floats, step: int, rank: int) -> Floats:
+        """Return a rank's float32[values]."""
         parameters = unflatten(weights, self.shapes)
-        return np.stack([flatten(self.model.gradients(parameters, each.at(step))) for each in self._batches])
+        return flatten(self.model.gradients(parameters, self._batches[rank].at(step)))
 
     def outcome(self, weights: Floats, sent: float) -> Outcome:
         """Return loss and accuracy of the test set."""

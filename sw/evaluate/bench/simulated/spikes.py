@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench feedback --spikes``: what error feedback returns after a step that was not applied."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .... import Codec
+from ....collectives import MEAN, ErrorFeedback, allreduce_comp
+from ....commands.console import Table
+from ....transport import Transport
+from ...training import Floats, flatten
+from ..common.threads import on_ranks
+from .training import OPTIMIZERS, Workers
+
+RANKS, SPIKING = 4, 1
+FIRST, APART = 20, 20
+"""The step of the first spike, and the steps from one to the next."""
+LEAST_STEPS = FIRST + 4
+CLIPPED = 1.0
+"""The norm to which means are clipped."""
+LOSS_SCALE = 2.0**10
+"""The factor of a loss scaler at first. It is halved at a mean that is not finite, whose step is skipped."""
+EVENTS = {
+    "none": (0.0, "apply", 1),
+    "1e3, skipped": (1e3, "skip", 1),
+    "1e6, skipped": (1e6, "skip", 1),
+    "1e6, three skipped in a row": (1e6, "skip", 3),
+    "1e3, clipped": (1e3, "clip", 1),
+    "1e6, clipped": (1e6, "clip", 1),
+    "inf, loss scaler": (1.0, "inf", 1),
+    "inf beside 1e6, loss scaler": (1e6, "inf", 1),
+}
+"""By what a rank's gradients are multiplied, what the program does with the mean, and for how many steps."""
+
+
+class Unlimited(ErrorFeedback):
+    """Residuals that are never limited nor dropped."""
+
+    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
+        pass
+
+    def settle(self, name: Any, scaling: Any, result: Any) -> None:
+        self.usual[name] = scaling
+
+
+class ByLast(ErrorFeedback):
+    """The usual scale is the last call's."""
+
+    def _learn(self, name: Any, scaling: Any, result: Any) -> None:
+        self.usual[name] = scaling
+
+
+class Clamped(ByLast):
+    """Residuals are limited to what the last scale would have left, at every rise."""
+
+    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
+        most = np.float32(codec.error_bound * 2.0 ** -usual.scales[0])
+        np.clip(left, -most, most, out=left)
+
+
+class Dropped(ByLast):
+    """Residuals are dropped where the exponent has risen by k/2 or more."""
+
+    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
+        if codec.error_bound * 4.0 ** (usual.scales[0] - scaling.scales[0]) >= 1:
+            left[...] = 0
+
+
+RULES: dict[str, type[ErrorFeedback] | None] = {
+    "raw": None,
+    "nothing": Unlimited,
+    "limited by the last scale": Clamped,
+    "dropped at k/2": Dropped,
+    "default": ErrorFeedback,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training. ``after``: the largest norm of a step after a spike over that of the step before it."""
+
+    optimizer: str
+    event: str
+    rule: str
+    k: int
+    seed: int
+    after: float
+    loss: float
+    accuracy: float
+
+
+def trained(optimizer: str, event: str, rule: str, k: int, seed: int, steps: int) -> Run:
+    """Train with a spike every `APART` steps, by all-reduces of `RANKS` threads."""
+    workers = Workers("mlp", RANKS, seed)
+
+    def work(transport: Transport) -> tuple[Floats, float]:
+        return _train(transport, workers, optimizer, EVENTS[event], RULES[rule], k, steps)
+
+    weights, after = on_ranks(RANKS, work)[0]
+    outcome = workers.outcome(weights, 0)
+    return Run(optimizer, event, rule, k, seed, after, outcome.loss, outcome.accuracy)
+
+
+def _train(
+    transport: Transport, workers: Workers, optimizer: str, event: tuple[float, str, int],
+    rule: type[ErrorFeedback] | None, k: int, steps: int,
+) -> tuple[Floats, float]:  # fmt: skip
+    factor, action, length = event
+    codec = Codec(2.0**-k, "planes", threads=1)
+    settings: dict[str, Any] = {"path": "off"} if rule is None else {"feedback": (rule(codec), "")}
+    weights = flatten(workers.shapes)
+    mean = np.empty_like(weights)
+    change, scale = OPTIMIZERS[optimizer](mean.size), LOSS_SCALE if action == "inf" else 1.0
+    norms = []
+    for step in range(steps):
+        spike = factor and step >= FIRST and step % APART < length
+        gradient = workers.gradient(weights, step, transport.rank) * np.float32(scale)
+        if spike and transport.rank == SPIKING:
+            gradient *= np.float32(factor)
+            if action == "inf":
+                gradient[7] = np.inf
+        allreduce_comp(transport, gradient, mean, MEAN, codec=codec, **settings)
+        mean /= np.float32(scale)
+        norms.append(float(np.linalg.norm(mean)))
+        if action == "inf" and not np.isfinite(norms[-1]):
+            scale /= 2
+        elif not (spike and action == "skip"):
+            if action == "clip":
+                mean *= np.float32(min(1, CLIPPED / norms[-1]))
+            weights -= change(mean)
+    spikes = range(FIRST, steps - length, APART)
+    return weights, max(norms[step + length] / norms[step - 1] for step in spikes)
+
+
+def spikes_table(found: Sequence[Run], k: int) -> Table:
+    """Tabulate one line per optimizer and kind of spike: largest norm, loss and accuracy of each rule."""
+    title = f"Bound 2**-{k}: norm after a spike over that before; test loss; accuracy, %"
+    result = Table(title, "optimizer", "spike", *RULES, left=2)
+    for optimizer, event in dict.fromkeys((run.optimizer, run.event) for run in found):
+        cells = []
+        for rule in RULES:
+            own = [run for run in found if (run.optimizer, run.event, run.rule) == (optimizer, event, rule)]
+            after, loss, accuracy = np.mean([(run.after, run.loss, run.accuracy) for run in own], axis=0)
+            cells.append(f"{after:.3g}; {loss:.3f}; {100 * accuracy:.1f}")
+        result.add_row(optimizer, event, *cells)
+    return result
