@@ -113,7 +113,7 @@ class Table:
 
     def __init__(self, title: str, *headings: str, left: int = 1, wrap: int = 0) -> None:
         self.title, self.left, self.wrap = printable(title), left, wrap
-        self.headings = [printable(heading, "\n") for heading in headings]
+        self.headings = tuple(printable(heading, "\n") for heading in headings)
         self.rows: list[tuple[tuple[Cell, ...], str | None]] = []
         self._sections: set[int] = set()
 
