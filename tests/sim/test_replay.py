@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The replay's judgement: it accepts a NIC that is right and names what is wrong with one that is not."""
 
+import gzip
 import struct
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from rich.progress import Progress
 from scapy.utils import rdpcap, wrpcapng
 
 from inceptionn import wire
-from inceptionn.sim.capture import read_pcap
+from inceptionn.sim.capture import read_capture, read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
 from inceptionn.sim.golden.values import bf16_payload
 from inceptionn.sim.nic_codec import NIC_CODECS
@@ -395,3 +399,71 @@ def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
     refused(whole[:30], "ends inside frame 0")
     refused(whole[:45], "ends inside frame 0")
     refused(whole[:36] + b"\xff" + whole[37:], "frame 0 was not captured whole")
+
+
+def cut_capture(path: Path) -> list[bytes]:
+    """Write a capture with 40 bytes of frame 1, which ends inside frame 4; return the whole frames."""
+    frames = [bytes(frame) for frame in rdpcap(str(CAPTURE))[:5]]
+    data = CAPTURE.read_bytes()[:24]
+    for number, frame in enumerate(frames):
+        kept = frame[:40] if number == 1 else frame
+        data += struct.pack("<IIII", 0, 0, len(kept), len(frame)) + kept
+    path.write_bytes(data[:-7])
+    return frames
+
+
+def test_broken_frames_are_left_out_and_counted(tmp_path: Path) -> None:
+    frames = cut_capture(tmp_path / "x.pcap")
+    with pytest.raises(ValueError, match=r"^frame 1 was not captured whole: .* \(replay --skip-broken"):
+        read_pcap(tmp_path / "x.pcap")
+    capture = read_capture(tmp_path / "x.pcap", skip_broken=True)
+    assert (capture.frames, capture.broken) == ([frames[0], *frames[2:4]], 2)
+    enhanced = [struct.pack("<5I", 0, 0, 0, 60, original) + bytes(range(60)) for original in (61, 60)]
+    (tmp_path / "x.pcapng").write_bytes(pcapng("<", *((6, each) for each in enhanced), (6, b""))[:-1])
+    capture = read_capture(tmp_path / "x.pcapng", skip_broken=True)
+    assert (capture.frames, capture.broken) == ([bytes(range(60))], 2)
+    (tmp_path / "x.pcapng").write_bytes(pcapng("<", (6, enhanced[0])))
+    with pytest.raises(ValueError, match="capture holds no whole frames"):
+        read_capture(tmp_path / "x.pcapng", skip_broken=True)
+
+
+def zstd_of(data: bytes) -> bytes:
+    for name in ("compression.zstd", "zstandard"):
+        with suppress(ModuleNotFoundError):
+            compressed: bytes = import_module(name).compress(data)
+            return compressed
+    pytest.skip("no library for zstd here")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd_of])
+def test_compressed_captures_are_read(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """In one part or several, as loggers append them; cut ones end inside a frame, whatever is missing."""
+    frames, data = read_pcap(CAPTURE), CAPTURE.read_bytes()
+    path = tmp_path / "x.pcap.packed"
+    for packed in (compress(data), compress(data[:100_000]) + compress(data[100_000:])):
+        path.write_bytes(packed)
+        assert read_pcap(path) == frames
+    path.write_bytes(compress(data)[:-2000])
+    with pytest.raises(ValueError, match="ends inside frame"):
+        read_pcap(path)
+    capture = read_capture(path, skip_broken=True)
+    assert 0 < len(capture.frames) < len(frames)
+    assert (capture.frames, capture.broken) == (frames[: len(capture.frames)], 1)
+    path.write_bytes(packed[:5000] + bytes(500) + packed[5500:])
+    with pytest.raises(ValueError, match="damaged|must be a pcap|ends inside|not captured"):
+        read_pcap(path)
+
+
+def test_a_compressed_capture_that_lacks_its_end_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.pcap.gz").write_bytes(gzip.compress(CAPTURE.read_bytes())[:-4])
+    with pytest.raises(ValueError, match=r"ends inside frame \d+"):
+        read_pcap(tmp_path / "x.pcap.gz")
+    assert read_capture(tmp_path / "x.pcap.gz", skip_broken=True).frames == read_pcap(CAPTURE)
+
+
+def test_zstd_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "x.zst").write_bytes(bytes.fromhex("28b52ffd") + bytes(20))
+    with pytest.raises(ModuleNotFoundError, match="needs Python 3.14 or pip install zstandard"):
+        read_pcap(tmp_path / "x.zst")

@@ -109,19 +109,23 @@ def test_performance(nic: VerilatedNic) -> None:
 
 
 def test_replay_command(nic_verilog: Path, codec: str, tmp_path: Path) -> None:
-    """The main job, as ``make nic`` calls it."""
+    """The main job, as ``make nic`` calls it; the capture is compressed, and has been cut."""
+    import gzip
     import json
 
     from inceptionn.cli import main
 
     report = tmp_path / "replay.json"
-    capture = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
-    options = ["--verilog", str(nic_verilog), "--json", str(report), "--no-measure"]
+    whole = (Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap").read_bytes()
+    capture = tmp_path / "digits.pcap.gz"
+    capture.write_bytes(gzip.compress(whole + whole[24:60]))
+    options = ["--verilog", str(nic_verilog), "--json", str(report), "--no-measure", "--skip-broken"]
     assert main(["replay", str(capture), *options]) == 0
     facts = json.loads(report.read_text())
     assert facts["replay"]["transmit"]["COMPRESSED"] == facts["replay"]["receive"]["RESTORED"] > 400
     assert facts["replay"]["largest_error"] < facts["replay"]["bound"]
     assert facts["performance"] is None
+    assert facts["broken_frames"] == 1
     assert facts["environment"]["seed"] is None
     assert facts["codec"] == codec
     ratios = {(each["codec"], each["k"]): each["ratio"] for each in facts["ratios"]}

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from programs import runs
+
 COMMAND = [sys.executable, str(Path(__file__).with_name("steadiness.py"))]
 SUITE = """
 def test_good(): pass
@@ -29,6 +31,17 @@ def test_failures_are_named(tmp_path: Path) -> None:
     assert "0 of 1 runs without a failure" in done.stdout
 
 
+def test_a_process_that_nobody_has_waited_for_does_not_run() -> None:
+    """It stays in /proc until its parent, or init in the place of one that has ended, sees to it."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert runs(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{child.pid}").exists()
+        assert not runs(child.pid)
+    assert not runs(child.pid)
+
+
 def test_the_load_ends_with_the_command(tmp_path: Path) -> None:
     """Else processes that count would go on for ever, after a time limit of a shell or of CI."""
     tests = tmp_path / "test_long.py"
@@ -44,4 +57,4 @@ def test_the_load_ends_with_the_command(tmp_path: Path) -> None:
         command.send_signal(signal.SIGTERM)
         assert command.wait(60) == 1
     assert len(children) == 2
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert not any(map(runs, children))

@@ -22,6 +22,15 @@ def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 60
     return done.stdout
 
 
+def runs(pid: int | str) -> bool:
+    """Tell whether a process runs. A zombie, which has ended and waits for its parent, does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
 @contextmanager
 def ranks(
     program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None

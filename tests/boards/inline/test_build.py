@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from amaranth.build import Platform
+from programs import runs
 
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
@@ -143,12 +144,9 @@ def test_a_tool_that_is_interrupted(tmp_path: Path) -> None:
         run([sys.executable, "-c", script], tmp_path, "log", interrupt)
     child = int((tmp_path / "log").read_text())
     deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and Path(f"/proc/{child}").exists():
-        if "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
-            break
+    while time.monotonic() < deadline and runs(child):
         time.sleep(0.05)
-    else:
-        assert not Path(f"/proc/{child}").exists()
+    assert not runs(child)
 
 
 def test_a_tool_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
