@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from . import wire
 from .codec import MAX_SCALE, Codec, Index, converted, crc32, scale_exponent
 from .codec.scaling import MOST_SECTIONS, Scaling, check_sections
-from .wire import CodecParameters
+from .wire import CodecName, CodecParameters
 
 __all__ = ["Header", "Kind", "pack", "parse", "unpack"]
 
@@ -121,7 +121,7 @@ class Header:
 
 def pack(
     x: Any,
-    codec: Codec | None,
+    codec: Codec | CodecName | None,
     scale: int | Literal["auto", "tensor"] | None = None,
     *,
     sections: Sequence[int] | None = None,
@@ -133,6 +133,7 @@ def pack(
     Values are float32, float16 or bfloat16; ``dtype`` "bfloat16" takes uint16 as its patterns. The message
     tells the type: see `Header.dtype`.
 
+    ``codec`` may be a codec's name: that codec with its default bound.
     ``scale`` is as in :class:`~inceptionn.Codec`; ``"auto"`` uses
     :func:`~inceptionn.codec.scale_exponent`, ``"tensor"`` does so in each of ``sections``, the lengths of the
     array's tensors in C order, and None does not scale. ``kind`` is the kind of the payload. By default it is
@@ -145,6 +146,8 @@ def pack(
     """
     values = np.asarray(x)
     shape = values.shape
+    if isinstance(codec, str):
+        codec = Codec(codec=codec)
     if dtype not in (None, "bfloat16"):
         raise ValueError(f"dtype must be None or 'bfloat16' (of a uint16 array), not {dtype!r}")
     if len(shape) > MAX_DIMENSIONS:

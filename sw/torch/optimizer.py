@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..layers.parameter_server import Optimizer, Partition, Schedule
 from ..layers.parameter_server.optimizer import schedule_of
 from ..layers.parameters import Floats
+from ..system.text import brief
 
 _STARTED = "started"
 
@@ -95,16 +96,22 @@ class TorchOptimizer(Optimizer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         numbers: dict[int, dict[str, Any]] = {}
+        if not isinstance(state, Mapping):
+            raise ValueError(f"an optimizer's state must be a dictionary, not {brief(state)}")
         for name, array in state.items():
-            place, dot, word = name.partition(".")
+            place, dot, word = name.partition(".") if isinstance(name, str) else ("", "", "")
             if not dot or not place.isdecimal():
-                raise ValueError(f"{self!r} does not keep {name!r}")
+                raise ValueError(f"{self!r} does not keep {brief(name)}")
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+                raise ValueError(f"the optimizer's {name} must be an array of numbers, not {brief(array)}")
             numbers.setdefault(int(place), {})[word] = array
         optimizers: dict[int, torch.optim.Optimizer] = {}
         for number, arrays in numbers.items():
             started = arrays.pop(_STARTED, None)
             if started is None:
                 raise ValueError(f'{self!r} keeps "{number}.{_STARTED}", the checkpoint has {sorted(state)}')
+            if started.size != 1:
+                raise ValueError(f'"{number}.{_STARTED}" must be one number, not {started.size}')
             if not started:
                 continue
             optimizer = self._optimizer(torch.zeros(0))

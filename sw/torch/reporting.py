@@ -90,7 +90,7 @@ class Reporter:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy has: no writer, but the folder."""
-        return {**vars(self), "_sinks": [sink for sink in self._sinks if sink.copied]}
+        return {**vars(self), "_sinks": [sink for sink in self._sinks if sink.copied], "_begun": False}
 
 
 class _Lines:

@@ -46,6 +46,13 @@ def test_layout(path: str) -> None:
     assert unpack(found).shape == (2, 3)
 
 
+def test_a_codec_by_its_name() -> None:
+    x = np.linspace(-1, 1, 100, dtype=np.float32)
+    assert pack(x, "planes") == pack(x, Codec(codec="planes"))
+    with pytest.raises(ValueError, match="plane"):
+        pack(x, "plane")  # type: ignore[arg-type]
+
+
 def test_layout_of_planes(path: str) -> None:
     x = np.array([1.0, 0.5, -(2.0**-7), 2.0**-11, 0, 0, 0, -2.0, 0.5], np.float32)
     stream = golden.planes.compress(x)

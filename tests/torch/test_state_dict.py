@@ -6,7 +6,10 @@ import io
 import logging
 import pickle
 import random
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inceptionn import Codec  # noqa: E402
-from inceptionn.torch import CompressState, GradiVeQState  # noqa: E402
+from inceptionn.torch import CompressState, GradiVeQState, TorchOptimizer  # noqa: E402
 
 VALUES = torch.ones(4)
 CODEC = {"error_bound": 2.0**-10, "codec": "planes", "mode": None}
@@ -109,6 +112,20 @@ def test_what_is_saved_is_loaded() -> None:
     assert state.step == 3
 
 
+ONE = np.ones(1, np.float32)
+OPTIMIZERS: list[Any] = [
+    None, 3, [], "0.started", {3: ONE}, {None: ONE}, {"started": ONE}, {"x.started": ONE}, {"0.step": ONE},
+    {"0.started": None}, {"0.started": "yes"}, {"0.started": np.ones(2)}, {"0.started": ONE, "0.step": {}},
+    {"0.started": ONE, "0.step": np.array(["x"])}, {"0.started": ONE, "0.step": np.array([None])},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
+def test_an_optimizer_refuses_garbage(number: int) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]+$"):
+        TorchOptimizer(torch.optim.SGD, lr=0.1).load_state_dict(OPTIMIZERS[number])
+
+
 def through_torch(state: Any) -> Any:
     file = io.BytesIO()
     torch.save({"state": state}, file)
@@ -158,12 +175,25 @@ def test_gradiveqs_state_is_copied(way: str) -> None:
     assert again.settings == {"codec": Codec(2**-12), "warm_up": 3}
 
 
-def test_a_copy_has_no_writer_but_the_folder(tmp_path: Any) -> None:
+def test_a_copy_has_no_writer() -> None:
     class Writer:
         def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
             raise AssertionError
 
     assert pickle.loads(pickle.dumps(CompressState(tensorboard=Writer())))._reporter.idle
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", ModuleType("tensorboard"))  # as if installed
+    (tmp_path / "file").touch()
+    with pytest.warns(RuntimeWarning, match="the curves in .*/file of compression end here: FileExistsError"):
+        assert CompressState(tensorboard=tmp_path / "file")._reporter.idle
+    state = CompressState(tensorboard=tmp_path / "runs" / "1")
+    assert not state._reporter.idle
+    assert not list((tmp_path / "runs" / "1").iterdir())  # rank 0 makes the file, with the first report
+    assert not pickle.loads(pickle.dumps(state))._reporter.idle
 
 
 def test_a_codec_by_its_name_and_a_schedule_of_names() -> None:
