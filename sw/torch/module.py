@@ -19,7 +19,10 @@ def parameters_of(module: torch.nn.Module) -> Parameters:
 
 
 def gradients_of(module: torch.nn.Module) -> Parameters:
-    """Return their gradients after a backward pass, by name. Zeros if a parameter has none."""
+    """Return their gradients after a backward pass, by name. Zeros if a parameter has none.
+
+    Sparse ones are returned dense.
+    """
     return {
         name: np.zeros(tuple(value.shape), np.float32) if value.grad is None else _array(name, value.grad)
         for name, value in _trained(module)
@@ -43,5 +46,5 @@ def _trained(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 def _array(name: str, value: torch.Tensor) -> Floats:
     if value.dtype != torch.float32:
         raise TypeError(f"{name} must be float32, not {value.dtype}")
-    array: Floats = value.cpu().contiguous().numpy()
+    array: Floats = value.cpu().to_dense().resolve_neg().contiguous().numpy()
     return array

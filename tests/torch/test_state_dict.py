@@ -18,7 +18,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inceptionn import Codec  # noqa: E402
-from inceptionn.torch import CompressState, GradiVeQState, TorchOptimizer  # noqa: E402
+from inceptionn.torch import (  # noqa: E402
+    CompressState,
+    GradiVeQState,
+    TorchOptimizer,
+    gradients_of,
+    parameters_of,
+)
 
 VALUES = torch.ones(4)
 CODEC = {"error_bound": 2.0**-10, "codec": "planes", "mode": None}
@@ -110,6 +116,14 @@ def test_what_is_saved_is_loaded() -> None:
         assert repr(each.state_dict()) == repr(GOOD)
     state.load_state_dict({**without(GOOD, "parameters"), "codec": None})  # of an older version
     assert state.step == 3
+
+
+def test_gradients_by_name_are_dense() -> None:
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    table(torch.tensor([1, 3, 1])).sum().backward()
+    found = gradients_of(table)["weight"]
+    assert found.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+    assert parameters_of(table)["weight"].ctypes.data == table.weight.data_ptr()
 
 
 ONE = np.ones(1, np.float32)
