@@ -58,6 +58,10 @@ def communicator() -> None:
         c.Allreduce(send, [y, MPI.FLOAT] if isinstance(send, list) else y, op=MPI.SUM)
         same_everywhere(y)
         assert 0 < np.abs(y - total).max() <= bound
+    fortran = np.asfortranarray(x[:300_000].reshape(300, 1000))  # element by element, where MPI copies memory
+    y = np.empty((300, 1000), np.float32)
+    c.Allreduce(fortran, y)
+    assert np.abs(y.reshape(-1) - total[:300_000]).max() <= bound
     y = x.copy()
     c.Allreduce(MPI.IN_PLACE, y)
     assert 0 < np.abs(y - total).max() <= bound
