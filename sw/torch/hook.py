@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from .. import wire
-from ..codec import Codec
+from ..codec import MAX_SCALE, Codec
 from ..codec.scaling import joined_sections
 from ..collectives import MEAN
 from ..collectives.agreement import agree
@@ -221,6 +221,15 @@ class CompressState:
         """Return what the gradients of this state have cost this rank so far, by bucket and in all."""
         return self.ledger.statistics()
 
+    def reset_residuals(self) -> None:
+        """Forget what error feedback has kept, between two steps and best at all ranks.
+
+        For a step that was not applied, and for weights from elsewhere. It needs no other rank, and does
+        nothing without error feedback.
+        """
+        if self.residuals is not None:
+            self.residuals.reset()
+
     def __repr__(self) -> str:
         """Return the settings and the step."""
         codec = "a schedule" if self._schedule else "default" if self._codec is None else self._codec.name
@@ -384,7 +393,8 @@ class CompressState:
     def state_dict(self) -> dict[str, Any]:
         """Return the step (and with it warm-up and schedule), this rank's residuals and an assigned codec.
 
-        It has only tensors, numbers and text. Residuals are this rank's own, so every rank saves its own.
+        It has only tensors, numbers and text. Residuals, and the usual scales by which spikes are known, are
+        this rank's own, so every rank saves its own.
         """
         assigned = None
         if self._assigned and isinstance(self._codec, Codec):
@@ -395,6 +405,7 @@ class CompressState:
             "parameters": 0 if self.residuals is None else self.residuals.count,
             "codec": assigned,
             "residuals": {number: torch.from_numpy(values.copy()) for number, values in kept.items()},
+            "scales": {} if self.residuals is None else self.residuals.scales(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -404,7 +415,7 @@ class CompressState:
         residual of another size than its parameter; nothing is changed. Before the first step the parameters
         are not known. Then the first compressed bucket raises it, at every rank.
         """
-        found = _entries("the state", state, {"step", "codec", "residuals"}, {"parameters"})
+        found = _entries("the state", state, {"step", "codec", "residuals"}, {"parameters", "scales"})
         step, count = _whole("step", found["step"]), _whole("parameters", found.get("parameters", 0))
         if not isinstance(found["residuals"], Mapping):
             raise ValueError(f"the residuals must be a dictionary, not {brief(found['residuals'])}")
@@ -414,9 +425,10 @@ class CompressState:
         }
         if residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
+        scales = _scales(found.get("scales", {}))
         assigned = None if found["codec"] is None else _codec(found["codec"])
         if self.residuals is not None:
-            self.residuals.load(residuals, count)
+            self.residuals.load(residuals, scales, count)
         if assigned is not None:
             self.codec = assigned
         self.step = step
@@ -454,6 +466,16 @@ def _whole(name: str, value: Any) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= _MOST:
         raise ValueError(f"{name} must be a whole number of 0..2**63 - 1, not {brief(value)}")
     return int(value)
+
+
+def _scales(saved: Any) -> dict[int, int]:
+    """Return the usual scales of a saved state. Older states have none."""
+    if not isinstance(saved, Mapping):
+        raise ValueError(f"the scales must be a dictionary, not {brief(saved)}")
+    for scale in saved.values():
+        if type(scale) is not int or abs(scale) > MAX_SCALE:
+            raise ValueError(f"a scale must be -{MAX_SCALE}..{MAX_SCALE}, not {brief(scale)}")
+    return {_whole("a scale's number", number): scale for number, scale in saved.items()}
 
 
 def _codec(saved: Any) -> Codec:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Error feedback for DDP's buckets. DDP reassigns parameters to buckets once, and residuals follow them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ..codec.scaling import Scaling
 from ..collectives.error_feedback import ErrorFeedback
 from ..layers.parameters import Floats
 from .host_copy import lanes_of
@@ -56,7 +57,7 @@ class Residuals:
         if layout in self._layouts:
             return
         numbers = dict(layout)
-        flat = self.feedback.state_dict()
+        flat, scales = self.feedback.state_dict(), self.scales()
         moved = {name: flat.pop(name) for name in [*flat] if not numbers.keys().isdisjoint(dict(name))}  # type: ignore[call-overload]
         parts = _split(moved)
         _check_sizes(parts, numbers)
@@ -66,19 +67,43 @@ class Residuals:
             )
         flat |= _alone(parts)
         self.feedback.load_state_dict(flat)
+        self._set_scales(flat, scales)
         self._layouts = {name for name in flat if isinstance(name, tuple)} | {layout}
 
     def by_parameter(self) -> dict[int, Floats]:
         """Copy all residuals, by the parameters' numbers."""
         return _split(self.feedback.state_dict())
 
+    def scales(self) -> dict[int, int]:
+        """Return the usual scale of each parameter, as `ErrorFeedback` has them by bucket."""
+        found: dict[int, int] = {}
+        for layout, scaling in self.feedback.usual.items():
+            numbers, sizes = zip(*cast(Layout, layout), strict=True)
+            found |= zip(numbers, scaling.at(np.cumsum(sizes) - sizes).tolist(), strict=True)
+        return found
+
+    def _set_scales(self, layouts: Iterable[Any], scales: Mapping[int, int]) -> None:
+        """Set the usual scales of the buckets that have them for each parameter."""
+        for layout in layouts:
+            if all(number in scales for number, _ in layout):
+                numbers, sizes = zip(*layout, strict=True)
+                self.feedback.usual[layout] = Scaling.of([scales[number] for number in numbers], sizes)
+
+    def reset(self) -> None:
+        """Forget all residuals and usual scales."""
+        self.feedback.reset()
+        self._layouts.clear()
+        self._expected = 0
+
     def check(self, count: int) -> None:
         """Raise ``ValueError`` if residuals were loaded of a module with another number of parameters."""
         if self._expected:
             _check_count(self._expected, count)
 
-    def load(self, residuals: Mapping[int, Floats], count: int = 0) -> None:
+    def load(self, residuals: Mapping[int, Floats], scales: Mapping[int, int], count: int = 0) -> None:
         """Replace all residuals. ``count`` is the number of their module's parameters; 0 if it is not known.
+
+        ``scales`` has the usual scales of those that are known.
 
         Raises ``ValueError`` unless they are flat float32 arrays of finite values, of the number and sizes of
         the parameters that are known.
@@ -92,7 +117,9 @@ class Residuals:
         if count:
             _check_count(max(count, max(residuals) + 1), len(self._seen) or count)
         _check_sizes(residuals, dict(enumerate(map(lanes_of, self._seen))))
-        self.feedback.load_state_dict(_alone(residuals))
+        alone = _alone(residuals)
+        self.feedback.load_state_dict(alone)
+        self._set_scales(alone, scales)
         self._expected = count
         self._layouts.clear()
 

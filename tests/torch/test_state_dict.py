@@ -28,7 +28,9 @@ from inceptionn.torch import (  # noqa: E402
 
 VALUES = torch.ones(4)
 CODEC = {"error_bound": 2.0**-10, "codec": "planes", "mode": None}
-GOOD: dict[str, Any] = {"step": 3, "parameters": 2, "codec": CODEC, "residuals": {0: VALUES, 1: VALUES}}
+GOOD: dict[str, Any] = {
+    "step": 3, "parameters": 2, "codec": CODEC, "residuals": {0: VALUES, 1: VALUES}, "scales": {0: 3, 1: -4},
+}  # fmt: skip
 
 NUMBERS: list[Any] = [-1, 1.5, float("nan"), "3", True, None, [], {}, 1 << 63, torch.ones(2).int()]
 RESIDUALS: list[Any] = [
@@ -52,6 +54,8 @@ GARBAGE: dict[str, Any] = {
     "a key that is no text": {**GOOD, 3: 3, None: None},
     **{f"{key} {number}": {**GOOD, key: value} for key in ("step", "parameters") for number, value in
        enumerate(NUMBERS)},
+    **{f"scales {number}": {**GOOD, "scales": value} for number, value in
+       enumerate([None, 3, [0], "scales", {0: 1.0}, {0: True}, {0: None}, {0: 127}, {0: -127}, {"0": 3}])},
     "too few parameters": {**GOOD, "parameters": 1},
     **{f"residuals {number}": {**GOOD, "residuals": value} for number, value in
        enumerate([None, 3, [VALUES], "0", VALUES, (VALUES,)])},
@@ -114,7 +118,8 @@ def test_what_is_saved_is_loaded() -> None:
     for each in (state, again):
         assert (each.step, each.codec) == (3, Codec(2**-10, "planes"))
         assert repr(each.state_dict()) == repr(GOOD)
-    state.load_state_dict({**without(GOOD, "parameters"), "codec": None})  # of an older version
+    older = without(without(GOOD, "parameters"), "scales")
+    state.load_state_dict({**older, "codec": None})
     assert state.step == 3
 
 
