@@ -20,7 +20,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 MARK = "// inceptionn:"
 KEPT = ".before-inceptionn"
@@ -214,6 +214,11 @@ def undo(path: Path, kept: Path, note: Path) -> None:
     note.unlink()
 
 
+def say(text: str, file: TextIO = sys.stdout) -> None:
+    """Print one line. What a terminal would obey, in the name of a file, becomes an escape."""
+    print("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text), file=file)
+
+
 def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -236,7 +241,7 @@ def main() -> int:
     try:
         if options.undo:
             undo(path, kept, note)
-            print(f"{path}: original put back")
+            say(f"{path}: original put back")
             return 0
         names = shell_ports(Path(__file__).resolve().parent / "ports.json")
         ports = sum(f"s2c{n}_aresetn" in names for n in range(4))
@@ -247,20 +252,20 @@ def main() -> int:
         lines = len(data.splitlines()) - len(original.splitlines())
         what = f"{ports} ports, {ports * 2 * (len(SIGNALS) + 1)} statements, {lines} lines more"
         if options.dry_run:
-            print(f"{path}: would be patched: {what}")
+            say(f"{path}: would be patched: {what}")
             return 0
         replace(kept, original, path)
         replace(note, f"{digest(data)}\n".encode(), path)
         replace(path, data, path)
-        print(f"{path}: patched: {what}; original in {kept.name}")
+        say(f"{path}: patched: {what}; original in {kept.name}")
     except Unrecognised as reason:
-        print(f"{path}: not recognised: {reason}", file=sys.stderr)
+        say(f"{path}: not recognised: {reason}", sys.stderr)
         return 1
     except OSError as error:
-        print(f"{error.filename or path}: {error.strerror or error}", file=sys.stderr)
+        say(f"{error.filename or path}: {error.strerror or error}", sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"{path}: interrupted", file=sys.stderr)
+        say(f"{path}: interrupted", sys.stderr)
         return 130
     return 0
 

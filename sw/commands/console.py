@@ -85,7 +85,7 @@ class Console(rich.console.Console):
         options.setdefault("crop", False)
         if all(isinstance(thing, str) for thing in objects):
             options.setdefault("soft_wrap", True)
-        shown = [printable(thing, "\n") if isinstance(thing, str) else thing for thing in objects]
+        shown = [printable(thing, "\n\t") if isinstance(thing, str) else thing for thing in objects]
         super().print(*shown, **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:

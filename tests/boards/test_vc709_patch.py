@@ -100,6 +100,13 @@ def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
 
 
+def test_a_name_that_a_terminal_would_obey(folder: Path, tmp_path: Path) -> None:
+    top = tmp_path / "t\x1b[31m\n.v"
+    assert r"t\x1b[31m\n.v: No such file" in patch(folder, top).stderr
+    top.write_text(miniature())
+    assert patch(folder, top).stdout.startswith(f"{tmp_path}/t\\x1b[31m\\n.v: patched: ")
+
+
 def test_patched_file_is_whole_verilog(folder: Path, tmp_path: Path) -> None:
     """Yosys elaborates the patched file around the shell's ports: every net is declared, every width fits."""
     top = tmp_path / "top.v"
