@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from inspect import signature
 from typing import Any, NamedTuple, ParamSpec
 from weakref import WeakKeyDictionary
 
-from ..transport import Transport
+from ..transport import Transport, TransportError
 from ..transport.mpi import transport_of
 from .settings import Settings, check_names
 
@@ -28,11 +29,13 @@ class CollectiveRequest:
     or the transport's other methods, until the request is done.
     """
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, call: Callable[[], None], line: _Line | None = None) -> None:
         self._call: Callable[[], None] | None = call
+        self._line = line
         self._over = threading.Event()
         self._error: BaseException | None = None
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._callbacks: list[Callable[[CollectiveRequest], None]] = []
 
     @property
@@ -54,7 +57,14 @@ class CollectiveRequest:
 
         After ``timeout`` seconds this raises ``TimeoutError``, and the collective continues. The wait is
         limited in any case, since a collective fails after its own time-out if ranks fall silent.
+
+        ``RuntimeError`` in a callback of an earlier collective, which the wait would wait for, and
+        `TransportError` in a forked process, which has not the thread.
         """
+        if not self.done and self._process != os.getpid():
+            raise TransportError(f"the collective is in progress in another process, {self._process}")
+        if not self.done and getattr(_here, "line", None) is self._line:
+            raise RuntimeError(_IN_CALLBACK)
         if not self._over.wait(timeout):
             raise TimeoutError(f"the collective is still in progress after {timeout:g} s")
         self.test()
@@ -80,6 +90,14 @@ class CollectiveRequest:
             self._call()
         except BaseException as error:
             self._error = error
+        self._end()
+
+    def _fail(self, error: BaseException) -> None:
+        """End without a call."""
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
         self._call = None  # it holds the buffers
         with self._lock:
             self._over.set()
@@ -100,16 +118,21 @@ class _Line:
 
     def start(self, call: Callable[[], None]) -> CollectiveRequest:
         """Append a call. A thread, which exists while calls are waiting, runs it."""
-        request = CollectiveRequest(call)
+        request = CollectiveRequest(call, self)
         with self._lock:
-            self._waiting.append(request)
             if not self._busy:
-                self._busy = True
                 self._start_thread()
+                self._busy = True
+            self._waiting.append(request)
         return request
 
     def run(self, call: Callable[[], None]) -> None:
-        """Run a call after all waiting calls. If there are none, run it in this thread."""
+        """Run a call after all waiting calls. If there are none, run it in this thread.
+
+        ``RuntimeError`` in a callback of one of them.
+        """
+        if getattr(_here, "line", None) is self:
+            raise RuntimeError(_IN_CALLBACK)
         with self._lock:
             here = not self._busy
             self._busy = True
@@ -120,15 +143,25 @@ class _Line:
             call()
         finally:
             with self._lock:
-                self._busy = bool(self._waiting)
+                self._busy = False
                 if self._waiting:
-                    self._start_thread()
+                    self._go_on()
 
     def _start_thread(self) -> None:
         # The thread ends with the last call. As a daemon it does not keep an interrupted program alive.
         threading.Thread(target=self._work, name="collectives", daemon=True).start()
 
+    def _go_on(self) -> None:
+        """Start a thread for the calls that came meanwhile; they fail if that is impossible."""
+        try:
+            self._start_thread()
+            self._busy = True
+        except RuntimeError as error:
+            while self._waiting:
+                self._waiting.popleft()._fail(error)
+
     def _work(self) -> None:
+        _here.line = self
         while True:
             with self._lock:
                 if not self._waiting:
@@ -137,6 +170,13 @@ class _Line:
                 request = self._waiting.popleft()
             request._run()
 
+
+_here = threading.local()
+"""``line``: the `_Line` whose thread this one is."""
+_IN_CALLBACK = (
+    "a callback of a collective cannot wait for a later one on the same transport: begin a non-blocking one, "
+    "or wait elsewhere"
+)
 
 _lines: WeakKeyDictionary[Transport, _Line] = WeakKeyDictionary()
 _lines_lock = threading.Lock()
@@ -155,6 +195,7 @@ class Plan(NamedTuple):
 
     def run(self) -> None:
         """Run the collective now, or after those in flight."""
+        self.transport.check_process()
         _line(self.transport).run(self.call)
 
     def start(self) -> CollectiveRequest:
@@ -162,6 +203,7 @@ class Plan(NamedTuple):
 
         Raise ``RuntimeError`` if the transport cannot be used from another thread.
         """
+        self.transport.check_process()
         self.transport.check_threads()
         return _line(self.transport).start(self.call)
 

@@ -10,6 +10,8 @@ travels with them, so both sides must know it. Small control objects use a third
 from __future__ import annotations
 
 import math
+import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +34,30 @@ DEFAULT_TIMEOUT = 300.0
 It leaves time for a rank that does something else between two calls, such as writing a checkpoint. It detects
 ranks that hang; a rank whose process ends is detected at once.
 """
+
+
+_STEP = 1.0
+"""Seconds between two readings of a `RunningClock`."""
+
+
+class RunningClock:
+    """Seconds in which this process ran: those of a stop (Ctrl-Z, a debugger) do not count.
+
+    A job that goes on after a stop of all its ranks must not blame one of them for the silence. A stop shows
+    as a gap between two readings, so whoever waits reads the clock every ``step`` seconds.
+    """
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.step = min(_STEP, limit / 8)
+        self._read, self._stopped = time.monotonic(), 0.0
+
+    def now(self) -> float:
+        """Return the time, from any origin. It never goes back."""
+        now = time.monotonic()
+        gap, self._read = now - self._read, now
+        if gap > 4 * self.step:  # more than a busy machine causes
+            self._stopped += gap - self.step
+        return now - self._stopped
 
 
 class TransportError(Exception):
@@ -74,6 +100,9 @@ class Transport(ABC):
 
     A ``ValueError`` or ``TypeError`` for an argument leaves the group intact. Any other error breaks the
     group, and every further call on every rank raises.
+
+    The group is that of the process that joined it. In a forked child every call raises `TransportError`, but
+    `close`, `abort` and the end of a ``with`` leave the parent's group as it is.
     """
 
     rank: int
@@ -83,6 +112,25 @@ class Transport(ABC):
     nic_bf16: bool = False
     bytes_sent: int = 0
     """Payload bytes given to `isend` so far. Tagged floats count with their size before the NIC."""
+    _process: int
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        self = super().__new__(cls)
+        self._process = os.getpid()
+        return self
+
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked from the one that joined the group."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raise `TransportError` in a forked process."""
+        if self.forked:
+            raise TransportError(
+                f"the transport is that of another process, {self._process}, from which this one was forked: "
+                "join a group of its own"
+            )
 
     @property
     def nic(self) -> bool:

@@ -25,6 +25,7 @@ from .base import (
     BytesLike,
     PeerLost,
     Request,
+    RunningClock,
     Transport,
     TransportError,
     TransportTimeout,
@@ -66,14 +67,17 @@ class _Group:
     ) -> Any:
         """Wait for a true value of ``ready()`` and return it; it depends on the ranks ``needs()``."""
         with self.changed:
-            deadline = time.monotonic() + timeout
+            clock = RunningClock(timeout)
+            deadline = clock.now() + timeout
             self.waits.pop(rank, None)
             if timeout > 0:
                 self.waits[rank] = needs
             while not (found := ready()):
                 self.check(needs())
-                left = deadline - time.monotonic()
-                if left <= 0 or not self.changed.wait(left):
+                left = deadline - clock.now()
+                if left > 0:
+                    self.changed.wait(min(left, clock.step))
+                else:
                     # The entry in `waits` stays, so that another rank that times out now does not report this
                     # one as silent.
                     silent = ranks_text(self.silent(needs()))
@@ -170,6 +174,7 @@ class LoopbackTransport(Transport):
         self._random = random.Random(seed * group.size + rank)
 
     def _alive(self) -> None:
+        self.check_process()
         if self._state is not None:
             raise TransportError(self._state)
 
@@ -271,6 +276,8 @@ class LoopbackTransport(Transport):
 
     def _leave(self, state: str, broken: str | None) -> None:
         self._state = state
+        if self.forked:
+            return
         with self._group.changed:
             self._group.gone.add(self.rank)
             if self._group.broken is None:

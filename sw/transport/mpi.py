@@ -23,6 +23,7 @@ from .base import (
     BytesLike,
     PeerLost,
     Request,
+    RunningClock,
     Transport,
     TransportError,
     TransportTimeout,
@@ -195,7 +196,8 @@ class MpiTransport(Transport):
         MPI makes progress only in its own calls.
         """
         limit = self.timeout if timeout is None else timeout
-        start, spins, told = time.monotonic(), 0, False
+        clock = RunningClock(limit)
+        start, spins, told = clock.now(), 0, False
         while not finished():
             spins += 1
             if spins < _SPINS:
@@ -207,7 +209,7 @@ class MpiTransport(Transport):
                 if finished():
                     break
                 raise self._ended(gone)
-            waited = time.monotonic() - start
+            waited = clock.now() - start
             if waited > limit:
                 raise self._fail(self._late(on(), limit))
             if waited > limit / 2 and not told:
@@ -239,6 +241,7 @@ class MpiTransport(Transport):
                     raise self._fail(TransportError(f"rank {source} sent no notice: {brief(said)}"))
 
     def _alive(self) -> None:
+        self.check_process()
         if self._broken is not None:
             raise type(self._broken)(str(self._broken))
 
@@ -265,7 +268,7 @@ class MpiTransport(Transport):
 
     def _exit(self) -> None:
         """Tell the others, when Python exits, that this rank has ended, and why."""
-        if self._broken is not None or self._mpi.Is_finalized():
+        if self._broken is not None or self.forked or self._mpi.Is_finalized():
             return
         error = getattr(sys, "last_value", None)  # the exception that ends the program, if there is one
         if error is None:
@@ -276,7 +279,7 @@ class MpiTransport(Transport):
             self.abort(f"{type(error).__name__}: {error}")
 
     def abort(self, reason: str) -> None:
-        if self._broken is None:
+        if self._broken is None and not self.forked:
             self._tell({"broken": f"rank {self.rank} gave up: {reason}"})
             self._broken = TransportError(f"the transport was given up: {reason}")
 
@@ -284,7 +287,7 @@ class MpiTransport(Transport):
         if self._broken is None:
             self._broken = TransportError("the transport is closed")
             atexit.unregister(self._exit)
-            if not self._mpi.Is_finalized():
+            if not self.forked and not self._mpi.Is_finalized():
                 self._comm.Free()
 
 

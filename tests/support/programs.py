@@ -33,7 +33,8 @@ def runs(pid: int | str) -> bool:
 
 @contextmanager
 def ranks(
-    program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None
+    program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None,
+    stdin: int | None = None,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Yield processes of a program whose first argument is the rank; kill all in the end.
 
@@ -42,7 +43,7 @@ def ranks(
     started = [
         subprocess.Popen(
             [sys.executable, *map(str, (program, rank, *arguments))], stdout=subprocess.PIPE, stderr=stderr,
-            text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+            stdin=stdin, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         )
         for rank in range(count)
     ]  # fmt: skip

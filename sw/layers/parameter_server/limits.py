@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Time limits for workers and servers. After them a rank ends the group and names the late ranks."""
 
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...transport import Transport, TransportTimeout
+from ...transport.base import RunningClock
 from .exchange.handle import GRACE, Handle
 from .serving import Serving
 
@@ -15,17 +15,18 @@ class Limits:
 
     def __init__(self, transport: Transport, serving: Serving | None) -> None:
         self._transport, self._serving = transport, serving
-        self._heard = self._said = self._moved = time.monotonic()
+        self._clock = RunningClock()
+        self._heard = self._said = self._moved = self._clock.now()
         self._reported: set[int] = set()
         """The ranks for which this rank waits, as reported to the group."""
 
     def heard(self) -> None:
         """Note that another rank has sent a message."""
-        self._heard = time.monotonic()
+        self._heard = self._clock.now()
 
     def moved(self) -> None:
         """Note that a message about gradients or weights was handled."""
-        self._moved = time.monotonic()
+        self._moved = self._clock.now()
 
     def check(
         self, handles: Sequence[Handle[Any]], waits_for: Collection[int], closing: bool, serves: bool
@@ -36,7 +37,7 @@ class Limits:
         whether the worker has closed, and ``serves`` whether this rank's server must still end. Returns True
         if workers that are done should get an `ALIVE`.
         """
-        now, transport = time.monotonic(), self._transport
+        now, transport = self._clock.now(), self._transport
         timeout, rank = transport.timeout, transport.rank
         self._report(handles, waits_for, closing, now - self._moved > timeout / 2)
         for handle in handles:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...transport import TransportError, TransportTimeout, ranks_text
+from ...transport.base import RunningClock
 from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints
 from .exchange.envelope import Envelope, Kind
@@ -65,14 +66,15 @@ class Serving:
         self._encoded: tuple[tuple[tuple[int, int], ...], bytes, Data] | None = None
         self.coding = 0.0
         """Seconds spent to encode weights."""
-        self._heard = time.monotonic()
+        self._clock = RunningClock()
+        self._heard = self._clock.now()
 
     def take(self, worker: int, envelope: Envelope, gradients: Sequence[Floats | None], reply: Reply) -> None:
         """Handle a worker's message. A push has one of ``gradients`` per partition.
 
         Raises ``ValueError`` if malformed.
         """
-        self._heard = time.monotonic()
+        self._heard = self._clock.now()
         if envelope.kind in (Kind.PUSH, Kind.SKIP):
             for number, step, gradient in zip(envelope.numbers, envelope.steps, gradients, strict=True):
                 self.server.push(worker, number, step, gradient)
@@ -174,7 +176,7 @@ class Serving:
         ``leaving`` is that of `owing`. ``silent_of`` is `Transport.silent`, since a late worker may itself
         wait for another rank.
         """
-        if time.monotonic() - self._heard <= self._timeout or not (owing := self.owing(leaving)):
+        if self._clock.now() - self._heard <= self._timeout or not (owing := self.owing(leaving)):
             return
         silent = set(silent_of(owing))
         waiting = self._waited_for()

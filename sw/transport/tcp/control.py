@@ -244,8 +244,17 @@ class Control:
         """Tell the other ranks why this one gives up, unless the group is already broken."""
         self._break(reason)
 
-    def close(self) -> None:
-        """Tell the other ranks that this one leaves, and close the connections."""
+    def close(self, *, silently: bool = False) -> None:
+        """Tell the other ranks that this one leaves, and close the connections.
+
+        ``silently``: only free this process's copies of connections, of which its parent has others.
+        """
+        if silently:
+            self._epoll.close()  # the parent's, too, which still polls
+            for line in self._lines.values():
+                line.sock.close()
+            self._lines.clear()
+            return
         if self.said is None:
             self._to_all({"bye": self.rank})
         deadline = time.monotonic() + _DRAIN

@@ -19,6 +19,7 @@ from ..base import (
     BytesLike,
     PeerLost,
     Request,
+    RunningClock,
     Transport,
     TransportError,
     TransportTimeout,
@@ -168,10 +169,11 @@ class TcpTransport(Transport):
         ``peers()`` are the ranks that this wait depends on.
         """
         self._control.own = peers
-        since, told = time.monotonic(), False
+        clock = RunningClock(limit)
+        since, told = clock.now(), False
         while not finished():
             try:
-                quiet = time.monotonic() - since
+                quiet = clock.now() - since
                 if quiet >= limit:
                     silent = ranks_text(self.silent(peers()))
                     raise TransportTimeout(
@@ -180,8 +182,8 @@ class TcpTransport(Transport):
                 if quiet >= limit / 2 and not told:
                     told = True
                     self.waits_for(peers())
-                if self._step((limit if told else limit / 2) - quiet):
-                    since = time.monotonic()
+                if self._step(min((limit if told else limit / 2) - quiet, clock.step)):
+                    since = clock.now()
                     if told:
                         told = False
                         self.waits_for(())
@@ -250,6 +252,7 @@ class TcpTransport(Transport):
             channel.polled = 0
 
     def _alive(self) -> None:
+        self.check_process()
         if self._broken is not None:
             raise type(self._broken)(str(self._broken))
         if self._closed:
@@ -273,7 +276,9 @@ class TcpTransport(Transport):
         return error
 
     def abort(self, reason: str) -> None:
-        if not self._closed:
+        if self.forked:
+            self.close()
+        elif not self._closed:
             self._shut(f"rank {self.rank} gave up: {reason}")
             self._broken = TransportError(f"the transport was given up: {reason}")
 
@@ -291,7 +296,7 @@ class TcpTransport(Transport):
         wake, self._wake = self._wake, -1
         if wake >= 0:  # -1 if another thread finishes at the same time
             os.close(wake)
-        self._control.close()
+        self._control.close(silently=self.forked)
         for channels in self._channels:
             for channel in channels.values():
                 channel.close(reset=reset)

@@ -84,3 +84,29 @@ def test_no_survivor_ever_blames_a_healthy_rank(port: int, sent: signal.Signals)
                 if rank != victim:
                     _, text, _ = last_words(process, 30)
                     assert f"rank {victim} is lost" in text or f"nothing from rank {victim} for" in text
+
+
+@pytest.mark.parametrize("how", ["leave", "close", "abort", "use", "raise"])
+def test_a_forked_child_leaves_the_group_alone(port: int, how: str) -> None:
+    """Whatever the child does: the group is its parent's."""
+    program = RANK.with_name("forked.py")
+    with ranks(program, 2, 2, f"127.0.0.1:{port}", how, stderr=subprocess.PIPE) as processes:
+        said = [process.communicate(timeout=60) for process in processes]
+    assert [out for out, _ in said] == ["sum 2\n"] * 2, said
+    assert "Failed" not in said[0][1]  # of `pytest.raises`
+    assert "AssertionError" not in said[0][1]
+
+
+def test_a_job_that_was_stopped_goes_on(port: int) -> None:
+    """A stop of all ranks, longer than the limit, is no silence of the one that the others wait for."""
+    with ranks(
+        RANK.with_name("stopped.py"), 3, 3, f"127.0.0.1:{port}", 2, first="ready\n", stdin=subprocess.PIPE
+    ) as processes:
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(2.1)
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)  # those that wait have looked at the time
+        said = [process.communicate("go\n", timeout=20)[0] for process in processes]
+    assert said == ["done\n"] * 3

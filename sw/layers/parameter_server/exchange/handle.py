@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from ....transport import TransportTimeout
+from ....transport.base import RunningClock
 
 Result = TypeVar("Result")
 
@@ -36,7 +37,11 @@ class Handle(Generic[Result]):
         rank that keeps the others waiting.
         """
         limit = self._timeout + GRACE if timeout is None else timeout
-        if not self._complete.wait(limit):
+        clock = RunningClock(limit)
+        end = clock.now() + limit
+        while not self._complete.is_set() and (left := end - clock.now()) > 0:
+            self._complete.wait(min(left, clock.step))
+        if not self._complete.is_set():
             self.overdue = timeout is None
             if not self.overdue or not self._complete.wait(GRACE):
                 raise TransportTimeout(self.late(self._left, limit))
