@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from outcomes import Group, messages
 
-from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout
+from inceptionn.transport import PeerLost, TcpTransport, Transport, TransportError, TransportTimeout, base
 from inceptionn.transport.base import silent_of
-from inceptionn.transport.tcp import transport
 
 
 def test_what_the_control_line_said_wins(tcp: Group) -> None:
@@ -117,8 +116,9 @@ def test_a_rank_that_data_reaches_waits_no_longer(tcp: Group, monkeypatch: pytes
 
     def run(t: TcpTransport) -> Any:
         if t.rank:
-            clock = chain([0.0], repeat(20.0))
-            monkeypatch.setattr(transport, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+            clock = chain([0.0, 0.0], repeat(20.0))
+            monkeypatch.setattr(base, "_STEP", 5.0)  # else it is a stop of its own
+            monkeypatch.setattr(base, "time", SimpleNamespace(monotonic=lambda: next(clock)))
             t.recv_into(0, bytearray(1))
             return t.exchange(None)
         t._control.pump(10)
