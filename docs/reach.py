@@ -155,10 +155,10 @@ class Code:
         return self._modules.get(name)
 
     @cached_property
-    def native(self) -> dict[str, list[str]]:
-        """The files of each module in C."""
+    def native(self) -> dict[str, dict[str, Any]]:
+        """How each module in C is built, by name."""
         tables = tomllib.loads(self.files["pyproject.toml"])["tool"]["setuptools"].get("ext-modules", [])
-        return {table["name"]: [*table["sources"], *table.get("depends", [])] for table in tables}
+        return {table["name"]: table for table in tables}
 
     @cached_property
     def commands(self) -> Mapping[str, Any]:
@@ -278,8 +278,10 @@ class _Walk:
 
     def module(self, name: str) -> None:
         """Reach a module as an object: the names that are used as attributes somewhere."""
-        for path in self.code.native.get(name, ()):
-            self.file(path)
+        if built := self.code.native.get(name):
+            self.found[f"{name}:(compiler)"] = _hash(str(built.get("extra-compile-args")))
+            for path in (*built["sources"], *built.get("depends", ())):
+                self.file(path)
         if name not in _ASIDE and (module := self.code.module(name)) is not None:
             if module.main:
                 self.todo.append((module, f"{name}:(main)", module.main))
@@ -515,5 +517,3 @@ def _is_plain(test: ast.expr) -> bool:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-

@@ -23,7 +23,8 @@ BENCHES = {"sum": Command("inceptionn.bench", "sum_"), "old": Command("gone", "x
 COMMANDS = {"bench": Command("", "", BENCHES)}
 """
 FILES = {
-    "pyproject.toml": '[[tool.setuptools.ext-modules]]\nname = "inceptionn.native"\nsources = ["sw/add.c"]\n',
+    "pyproject.toml": '[[tool.setuptools.ext-modules]]\nname = "inceptionn.native"\nsources = ["sw/add.c"]\n'
+    'extra-compile-args = ["-O3"]\n',
     "sw/add.c": 'int add(void) { return 1; } /* ones */ char *s = "// no comment";\n',
     "sw/cli.py": CLI,
     "sw/__init__.py": "from .work import *\n",
@@ -100,6 +101,7 @@ def test_prose_and_code_that_is_not_reached_make_nothing_stale(name: str, old: s
         ("a", "return 1", "return 2", "inceptionn.parts.a:A.elaborate"),
         ("add", "return 1", "return 2", "sw/add.c"),
         ("add", "// no", "// a", "sw/add.c"),
+        ("pyproject", "-O3", "-O2", "inceptionn.native:(compiler)"),
     ],
 )
 def test_code_that_is_reached_counts(name: str, old: str, new: str, found: str) -> None:
