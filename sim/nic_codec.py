@@ -7,7 +7,7 @@ A NIC's register ``VERSION.WIRE`` tells its codec; see :func:`read_codec`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from inceptionn.hdl.control.registers import REGISTERS, NicRegisters, has_bf16, registers_of
+from inceptionn.hdl.control.registers import REGISTERS, NicRegisters, check_map, has_bf16, registers_of
 from inceptionn.wire import (
     BF16_LANES,
     CODECS,
@@ -97,13 +97,14 @@ def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
 def read_codec(read: Callable[[int], int]) -> NicCodec:
     """Return the codec of a NIC whose registers ``read`` reads.
 
-    Raises ``ValueError`` if it is not an INCEPTIONN NIC.
+    Raises ``ValueError`` if it is not an INCEPTIONN NIC with this project's register map.
     """
     identity, version = REGISTERS["ID"], REGISTERS["VERSION"]
     found = read(identity.offset)
     if found != identity.reset:
         raise ValueError(f"register ID reads {found:#x}, not {identity.reset:#x}")
     word = read(version.offset)
+    check_map(word)
     wire = version["WIRE"].get(word)
     for codec in NIC_CODECS.values():
         if codec.spec.version == wire:

@@ -19,7 +19,8 @@ class BarBus(Bus):
     offset
         Byte offset of the engine pair's first register; the board's README names it.
 
-    Raises ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it.
+    Raises ``OSError`` where the file cannot be mapped, ``ValueError`` for an offset outside of it; an access
+    raises `BusError` if the file has become shorter than that.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
@@ -44,11 +45,18 @@ class BarBus(Bus):
                 f"{error} (offset {offset:#x} of {str(path)!r}; all ones mean that the device is not enabled)"
             ) from None
 
+    def _word(self, address: int) -> ctypes.c_uint32:
+        """Return a register; a load or store beyond the end of its file would kill the process."""
+        place, size = self.offset + address, self._memory.size()  # of the file, at this moment
+        if place + WORD_BYTES > size:
+            raise BusError(f"{str(self.path)!r} has shrunk to {size} bytes; the register is at {place:#x}")
+        return ctypes.c_uint32.from_buffer(self._memory, place)
+
     def read32(self, address: int) -> int:
-        return ctypes.c_uint32.from_buffer(self._memory, self.offset + address).value
+        return self._word(address).value
 
     def write32(self, address: int, value: int) -> None:
-        ctypes.c_uint32.from_buffer(self._memory, self.offset + address).value = value
+        self._word(address).value = value
 
     def close(self) -> None:
         self._memory.close()

@@ -8,7 +8,7 @@ from typing import Self
 from inceptionn.hdl.codec.codecs import CODECS
 from inceptionn.hdl.control.map_formats import bound_word
 from inceptionn.hdl.control.register_map import DATA_WIDTH, Field, Register, RegisterMap
-from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, has_bf16, registers_of
+from inceptionn.hdl.control.registers import IDENTITY, REGISTERS, check_map, has_bf16, registers_of
 
 _log = logging.getLogger(__name__)
 WORD_BYTES = DATA_WIDTH // 8
@@ -109,12 +109,17 @@ class Bus(ABC):
     def identify(self) -> None:
         """Find the codec and its map.
 
-        Raises `BusError` if ID and VERSION are not a NIC's of this project.
+        Raises `BusError` if ID and VERSION are not a NIC's of this project, with this map.
         """
         found = self.read("ID")
         if found != IDENTITY:
             raise BusError(f"not a NIC of inceptionn: ID reads {found:#010x}, not {IDENTITY:#010x}")
-        wire, half = self.read("VERSION.WIRE"), has_bf16(self.read("VERSION"))
+        version = self.read("VERSION")
+        try:
+            check_map(version)
+        except ValueError as error:
+            raise BusError(str(error)) from None
+        wire, half = self.registers["VERSION"]["WIRE"].get(version), has_bf16(version)
         for codec in CODECS.values():
             if codec.spec.version == wire:
                 self.codec, self.registers = codec.name, registers_of(codec.name, half)

@@ -264,6 +264,16 @@ def has_bf16(version: int) -> bool:
     return bool(_HAS_BF16.get(version))
 
 
+def check_map(version: int) -> None:
+    """Raise ``ValueError`` if a NIC with this value of ``VERSION`` has another major version of the map."""
+    part = REGISTERS["VERSION"]["MAP_MAJOR"]
+    if part.get(version) != part.reset:
+        raise ValueError(
+            f"register map {part.get(version)}.x of the NIC is unknown here, which has {part.reset}.x: use "
+            "the version of inceptionn that wrote its Verilog"
+        )
+
+
 def parameters_word(settings: CodecParameters) -> int:
     """Return the value of the register ``PARAMETERS`` for these numbers; their type tells the codec."""
     register = registers_of(settings.codec)["PARAMETERS"]

@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import subprocess
+import sys
 import threading
 import tty
 from pathlib import Path
@@ -137,6 +138,37 @@ def test_wrong_places_are_one_line(
     assert captured.err.count("\n") == 1
 
 
+def test_another_map_is_refused(bar: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its registers mean something else. A greater minor version only adds some."""
+    version = OFFSET + REGISTERS["VERSION"].offset
+    content = bytearray(bar.read_bytes())
+    content[version + 2] += 1
+    bar.write_bytes(content)
+    assert regs(bar, "get", "TOS") == 0
+    content[version + 3] += 1
+    bar.write_bytes(content)
+    capsys.readouterr()
+    assert regs(bar, "set", "TOS", "0") == 1
+    error = capsys.readouterr().err
+    assert "register map 2.x of the NIC is unknown here, which has 1.x: use the version of" in error
+    assert error.count("\n") == 1
+    assert bar.read_bytes() == content
+
+
+def test_a_bar_that_shrinks_under_watch(bar: Path) -> None:
+    """One line, where a load beyond the file's end would kill the process."""
+    command = [sys.executable, "-u", "-m", "inceptionn.cli", "regs", "counters", "--watch", "0.01"]
+    command += ["--bar", str(bar), "--offset", hex(OFFSET)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        os.truncate(bar, OFFSET)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "resource0' has shrunk to 40960 bytes" in error
+    assert error.count("\n") == 1
+
+
 def test_a_closed_bar_gives_its_file_back(bar: Path) -> None:
     bus = BarBus(bar, OFFSET)
     assert bus.read32(0) == REGISTERS["ID"].reset
@@ -159,7 +191,7 @@ def test_the_codec_is_read_from_the_nic(bar: Path, capsys: pytest.CaptureFixture
     assert word(bar, "PARAMETERS") == 127 - 8
     assert regs(bar, "get", "TX_GROUPS_CODE_15") == 0
     assert capsys.readouterr().out == "77\n"
-    struct.pack_into("<I", memory, OFFSET + version.offset, 9)
+    memory[OFFSET + version.offset] = 9
     bar.write_bytes(memory)
     assert regs(bar, "dump") == 1
     assert "VERSION.WIRE reads 9, a wire format that this tool does not know" in capsys.readouterr().err
