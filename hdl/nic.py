@@ -14,6 +14,7 @@ from .engine.compression_engine import CompressionEngine
 from .engine.decompression_engine import DecompressionEngine
 from .parallel.parallel_engines import ENGINES, ParallelEngines
 from .parts.axi import AXIStream
+from .parts.top import Top
 
 
 def check_engines(engines: int) -> None:
@@ -22,15 +23,15 @@ def check_engines(engines: int) -> None:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
 
 
-class Nic(wiring.Component):
+class Nic(Top):
     """Compression engine for sent frames, decompression engine for received ones, one AXI4-Lite port.
 
     The paper's Fig. 8, between a NIC's DMA and its MAC. Frames run from the destination MAC address to the
     last data byte, without FCS; ``tuser`` at ``tlast`` marks a bad frame. The two directions are independent.
     Throughput and latency are the engines'; registers: ``docs/registers.md``.
 
-    A reset of one cycle suffices. Data registers have no reset, but no output depends on their old content.
-    The transmit engine accepts frames 1024 cycles later, when its flow table is empty.
+    Data registers have no reset, but no output depends on their old content. After a reset (:class:`Top`) the
+    transmit engine waits until its flow table is empty, 1024 cycles.
 
     Parameters
     ----------

@@ -10,32 +10,54 @@ from importlib.metadata import version
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal, ValueCastable
+from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Mux, Signal, ValueCastable
 from amaranth.hdl._ir import PortDirection as PortDirection
 from amaranth.lib import wiring
 
+from .parts.top import Top
 from .yosys import find_yosys
+
+_HANDSHAKE = re.compile(r"(?:t|aw|w|b|ar|r)(?:valid|ready)")
 
 
 class _Clocked(Elaboratable):
     """A component in a ``sync`` domain of its own, clocked by ``aclk``, reset by a registered ``~aresetn``.
 
     The register keeps the reset's fan-out out of the input's timing. Every flip-flop leaves reset one cycle
-    after ``aresetn`` rises.
+    after ``aresetn`` rises; of a :class:`Top` after its ``RESET`` cycles, when its handshakes open.
     """
 
     def __init__(self, component: wiring.Component):
         self.component = component
         self.domain = ClockDomain("sync")
         self.aresetn = Signal()
+        clock, reset = (self.domain.clk, PortDirection.Input), (self.aresetn, PortDirection.Input)
+        self.ports = {"aclk": clock, "aresetn": reset, **flat_ports(component)}
+        self._handshakes: list[tuple[Signal, Signal]] = []
+        """Outputs of a :class:`Top`, each with the port that shows it while no register is in reset."""
+        for name, (inner, direction) in self.ports.items() if isinstance(component, Top) else ():
+            if direction is PortDirection.Output and _HANDSHAKE.fullmatch(name.rpartition("_")[2]):
+                port = Signal(name=name)
+                self._handshakes.append((inner, port))
+                self.ports[name] = port, direction
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         unreset = ClockDomain("unreset", reset_less=True, local=True)
         unreset.clk = self.domain.clk
         m.domains += self.domain, unreset
-        m.d.unreset += self.domain.rst.eq(~self.aresetn)
         m.submodules.core = self.component
+        if not isinstance(self.component, Top):
+            m.d.unreset += self.domain.rst.eq(~self.aresetn)
+            return m
+        left = Signal(range(Top.RESET))  # cycles of the reset after the next
+        m.d.unreset += [
+            self.domain.rst.eq(~self.aresetn | (left != 0)),
+            left.eq(Mux(self.aresetn, left - (left != 0), Top.RESET - 1)),
+        ]
+        running = Signal()
+        m.d.comb += running.eq(self.aresetn & ~self.domain.rst)
+        m.d.comb += [port.eq(inner & running) for inner, port in self._handshakes]
         return m
 
 
@@ -88,8 +110,7 @@ def to_rtlil(
     ports = flat_ports(component)
     if not own_clocks:
         top = _Clocked(component)
-        clock = {"aclk": (top.domain.clk, PortDirection.Input), "aresetn": (top.aresetn, PortDirection.Input)}
-        ports = {**clock, **ports}
+        ports = top.ports
     design = Fragment.get(top, platform).prepare(ports=ports, hierarchy=(name,))
     text, _ = rtlil.convert_fragment(design, ports, name, emit_src=lines)
     if sources is not None:

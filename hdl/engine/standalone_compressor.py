@@ -14,9 +14,10 @@ from ..parts.axi import AXIStream
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
+from ..parts.top import Top
 
 
-class StandaloneCompressor(wiring.Component):
+class StandaloneCompressor(Top):
     """A compressor alone (the paper's Fig. 9), between AXI4-Streams: one packet of fp32 in, one block out.
 
     Store and forward, since a block's plane precedes its data. Throughput: one input beat per cycle, with 8

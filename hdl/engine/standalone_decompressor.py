@@ -4,16 +4,16 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANE_BYTES
 
 from ..codec.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
+from ..parts.top import Top
 
 
-class StandaloneDecompressor(wiring.Component):
+class StandaloneDecompressor(Top):
     """A decompressor alone (the paper's Fig. 10), between AXI4-Streams: one block in, one packet of fp32 out.
 
     Every block gives one packet, of as many bursts as :class:`Decompressor` says. A block with an *n* of 0 or

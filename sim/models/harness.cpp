@@ -61,7 +61,7 @@ public:
     inputs[#name] = [t](uint64_t value) { t->name = value; };
         INPUTS(INPUT)
 #undef INPUT
-        reset();
+        reset(16, false);
     }
 
     ~Model() {
@@ -81,7 +81,9 @@ public:
 #endif
     }
 
-    void reset() {
+    // `low` cycles in reset, in which nothing is offered and nothing accepted. Then as many of the same kind, since
+    // `aresetn` may be registered inside; `strict`: none, and the outputs are checked from the first cycle on.
+    void reset(uint32_t low, bool strict) {
         for (auto& pipe : pipes) {
             pipe.source.clear();
             pipe.source.accepted.clear();
@@ -90,15 +92,17 @@ public:
         since_progress_ = 0;
         release_bus();
         wake(kWakeUp);
-        for (int i = 0; i < 32; ++i) {  // `aresetn` may be registered inside: it rises well before the first use
-            top_->aresetn = i >= 16;
+        for (uint32_t i = 0; i < (strict ? low : 2 * low); ++i) {
+            top_->aresetn = i >= low;
             for (auto& pipe : pipes) {
                 pipe.source.drive();
                 pipe.sink.drive(false);
             }
             settle();
+            if (strict) check_closed();
             clock();
         }
+        top_->aresetn = 1;
     }
 
     // At most `cycles` cycles; done when no pipe expects another frame and `quiet` more cycles brought nothing.
@@ -143,6 +147,19 @@ private:
 
     // Whether a pipe's engine runs in this cycle. It does without fail if its clock is not its own.
     bool runs(size_t i) const { return clocks_.empty() || awake_[i]; }
+
+    // Nothing is taken and nothing offered, from the first cycle of a reset on.
+    void check_closed() const {
+        for (const auto& pipe : pipes) {
+            pipe.source.check_closed(cycle);
+            pipe.sink.check_closed(cycle);
+        }
+#ifdef AXI_LITE
+        if (top_->s_axil_awready || top_->s_axil_wready || top_->s_axil_arready || top_->s_axil_bvalid ||
+            top_->s_axil_rvalid)
+            throw ProtocolError("s_axil, cycle " + std::to_string(cycle) + ": READY or VALID is high in reset");
+#endif
+    }
 
     void release_bus() {
 #ifdef AXI_LITE
@@ -267,10 +284,13 @@ extern "C" {
 
 Model* model_new(uint64_t seed) { return new Model{seed}; }
 void model_delete(Model* model) { delete model; }
-void model_reset(Model* model) { model->reset(); }
 uint64_t model_cycle(const Model* model) { return model->cycle; }
 const char* model_error(const Model* model) { return model->error.c_str(); }
 void model_loopback(Model* model, int on) { model->loopback = on; }
+
+int model_reset(Model* model, uint32_t low, int strict) {
+    return guarded(model, [=] { return model->reset(low, strict), 0; });
+}
 
 int model_trace(Model* model, const char* path) {
     return guarded(model, [=] { return model->trace(path), 0; });

@@ -125,6 +125,10 @@ struct ProtocolError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+[[noreturn]] inline void fail(const Port& port, uint64_t cycle, const char* what) {
+    throw ProtocolError(std::string(port.name) + ", cycle " + std::to_string(cycle) + ": " + what);
+}
+
 // When a frame's `user` value is on the input: with TLAST (a bad-frame flag) or with the first beat (a length).
 enum class UserAt { kFirst, kLast };
 
@@ -164,6 +168,10 @@ public:
         port_.set_keep(keep);
         *port_.last = noise_ & 1;
         port_.set_user(port_.user_bytes == 1 ? noise_ >> 1 & 1 : noise_ & 0xFFFF);
+    }
+
+    void check_closed(uint64_t cycle) const {
+        if (*port_.ready) fail(port_, cycle, "TREADY is high in reset");
     }
 
     bool sample(uint64_t cycle) {  // true if a beat moved
@@ -249,6 +257,10 @@ public:
         if (frame_bytes_) fail(cycle, "an output beat belongs to no frame");
     }
 
+    void check_closed(uint64_t cycle) const {
+        if (*port_.valid) fail(cycle, "TVALID is high in reset");
+    }
+
     void drive(bool room) { *port_.ready = room && !pause.now(random_); }
 
     bool sample(uint64_t cycle, Source& source, Beat* moved) {  // true if a beat moved
@@ -287,9 +299,7 @@ private:
         frame_bytes_ = 0;
     }
 
-    [[noreturn]] void fail(uint64_t cycle, const char* what) const {
-        throw ProtocolError(std::string(port_.name) + ", cycle " + std::to_string(cycle) + ": " + what);
-    }
+    [[noreturn]] void fail(uint64_t cycle, const char* what) const { inceptionn::fail(port_, cycle, what); }
 
     Port port_;
     Random random_;

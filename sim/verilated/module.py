@@ -31,7 +31,7 @@ _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _FUNCTIONS = {
     "new": (_POINTER, _U64),
-    "reset": (None,),
+    "reset": (_INT, _U32, _INT),
     "cycle": (_U64,),
     "error": (_TEXT,),
     "loopback": (None, _INT),
@@ -98,9 +98,13 @@ class VerilatedModule(LoadedModel):
         """Cycles simulated so far, those in reset included."""
         return int(self._call("cycle"))
 
-    def reset(self) -> None:
-        """Assert ``aresetn`` for 16 cycles and forget every frame inside; registers are lost."""
-        self._call("reset")
+    def reset(self, low: int = 16, *, strict: bool = False) -> None:
+        """Assert ``aresetn`` for ``low`` cycles and forget every frame inside; registers are lost.
+
+        Nothing is offered or accepted meanwhile, and for as many cycles after it. ``strict``: not after it,
+        and `ProtocolError` is raised if an input is ready or an output valid while ``aresetn`` is low.
+        """
+        self._check(self._call("reset", low, strict))
 
     def set(self, **inputs: int) -> None:
         """Set plain inputs (``cfg_e0=...``) from the next cycle on."""

@@ -65,9 +65,18 @@ class TB(TestBench):
         self.flows = FlowTable()
         self.expected: Counter[str] = Counter()
 
-    async def reset(self) -> None:
-        await super().reset(8, 1)
+    async def reset(self, low: int = 8) -> None:
+        await super().reset(low, 1)
         self._forget()
+
+    async def watch_resets(self) -> None:
+        """For ever: from the first cycle of a reset on, no input is ready and no output valid."""
+        names = [name for way in DIRECTIONS for name in (f"s_axis_{way}_tready", f"m_axis_{way}_tvalid")]
+        names += [f"s_axil_{name}" for name in ("awready", "wready", "bvalid", "arready", "rvalid")]
+        while True:
+            await RisingEdge(self.dut.aclk)
+            if not int(self.dut.aresetn.value):
+                assert not [name for name in names if int(getattr(self.dut, name).value)]
 
     async def write(self, name: str, **fields: int) -> None:
         register = REGISTERS[name]
@@ -358,8 +367,9 @@ async def rewrite(tb: TB, settings: tuple[Parameters, ...]) -> None:
 
 @TB.test(timeout_time=200, timeout_unit="us")
 async def reset_under_traffic(tb):
-    """Reset in the middle of frames, at many places: nothing of them is left."""
+    """Reset for 1 to 16 cycles in the middle of frames and accesses: nothing of them is left."""
     source = random.Random(2)
+    cocotb.start_soon(tb.watch_resets())
     frame = tcp(payload("gradients", 365))
     wire_form = transmit(frame, EngineConfig(), FlowTable()).frame
     for _ in range(4 if BRIEF else 12):
@@ -367,6 +377,11 @@ async def reset_under_traffic(tb):
             for _ in range(3):
                 await tb.sources[direction].send(AxiStreamFrame(data))
         await ClockCycles(tb.dut.aclk, source.randint(1, 200))
-        await tb.reset()
+        accesses = [cocotb.start_soon(tb.axil.read(8 * n, 4)) for n in range(4)]
+        accesses += [cocotb.start_soon(tb.axil.write(REGISTERS["TOS"].offset, bytes(4))) for _ in range(4)]
+        await ClockCycles(tb.dut.aclk, source.randint(1, 20))
+        await tb.reset(source.choice((1, 1, 1, 2, 3, 8, 16)))
+        for access in accesses:
+            access.cancel()
         await tb.both([Stimulus(frame)] * 2, [Stimulus(wire_form)] * 2)
         await tb.check_counters()

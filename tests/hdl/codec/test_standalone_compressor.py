@@ -2,6 +2,7 @@
 """The compressor alone in simulation: the bench on both simulators, and volume on a verilated model."""
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
-from inceptionn.sim.verilated import Pause, VerilatedModule
+from inceptionn.sim.verilated import HangError, Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
@@ -31,7 +32,10 @@ def test_bench_on_icarus() -> None:
 @pytest.mark.parametrize("codec", [pytest.param("paper", marks=pytest.mark.slow), "planes"])
 @pytest.mark.parametrize("lanes", [8, 16])
 def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of every setting, length and kind through every mix of idle input and back-pressure."""
+    """Blocks of every setting, length and kind through every mix of idle input and back-pressure.
+
+    Before each, a reset of 1 to 16 cycles in the middle of others, of which nothing is left.
+    """
     seed = 0
     blocks = bench_module("support/compressor_blocks.py", monkeypatch, codec=codec)
     source = random.Random(seed)
@@ -50,6 +54,9 @@ def test_volume(lanes: int, codec: str, tmp_path: Path, monkeypatch: pytest.Monk
             source.shuffle(counts)
             sent = [blocks.some_lanes(count, params, source) for count in counts]
             packets = [values.astype("<u4").tobytes() for values in sent]
+            with suppress(HangError):
+                compressor.run(packets, idle=idle, cycle_limit=source.randrange(1, 1500))
+            compressor.reset(source.choice((1, 1, 2, source.randint(1, 16))), strict=True)
             (out,) = compressor.run(packets, idle=idle, back_pressure=back_pressure)
             assert len(out) == len(sent)
             for values, result in zip(sent, out, strict=True):

@@ -2,6 +2,7 @@
 """The decompressor: its cocotb bench, then volume on a verilated model."""
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.engine.standalone_decompressor import StandaloneDecompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
-from inceptionn.sim.verilated import Pause, VerilatedModule
+from inceptionn.sim.verilated import HangError, Pause, VerilatedModule
 from inceptionn.wire import CODECS, LANE_BYTES
 
 MODULE = "inceptionn_decompressor"
@@ -34,7 +35,10 @@ PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)
     ],
 )
 def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some thousand blocks of every kind through every mix of idle input and back-pressure."""
+    """Some thousand blocks of every kind through every mix of idle input and back-pressure.
+
+    Before each mix, a reset of 1 to 16 cycles in the middle of others, of which nothing is left.
+    """
     blocks = bench_module("support/decompressor_blocks.py", monkeypatch, codec=codec)
     source = random.Random(seed)
     verilog = tmp_path / f"{MODULE}.v"
@@ -49,6 +53,9 @@ def test_volume(lanes: int, seed: int, codec: str, tmp_path: Path, monkeypatch: 
                 decompressor.set(cfg_b=base)
                 sent = blocks.mixture(40, base, 0.4, source)
                 packets = [(block.data, block.count) for block in sent]
+                with suppress(HangError):
+                    decompressor.run(packets, idle=idle, cycle_limit=source.randrange(1, 1500))
+                decompressor.reset(source.choice((1, 1, 2, source.randint(1, 16))), strict=True)
                 (out,) = decompressor.run(packets, idle=idle, back_pressure=back_pressure)
                 assert len(out) == len(sent)
                 for block, result in zip(sent, out, strict=True):
