@@ -16,6 +16,7 @@ from inceptionn.hdl.control.map_formats import FORMATS, bound_word
 from inceptionn.hdl.control.register_files import map_json, map_markdown
 from inceptionn.hdl.control.registers import MAP_VERSION, registers_of
 from inceptionn.hdl.nic import Nic
+from inceptionn.hdl.parts.top import Top
 from inceptionn.hdl.tops import tops_of
 from inceptionn.hdl.verilog import convert
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_K, DEFAULT_TOS, DEFAULT_TOS_MASK, GROUP_LANES
@@ -43,6 +44,7 @@ _WHAT = {
     "lint.vlt": "the waivers of the lint target, with reasons",
     "package_ip.tcl": "packages the top as IP, IP-XACT",
     "project.tcl": "opens as a Vivado project",
+    "out_of_context.tcl": "synthesis without pads, for the Vivado projects",
     "crossings.tcl": "timing of the paths between clocks",
     "patch_trd.py": "puts the shell into a copy of the reference design, and removes it again",
     "inceptionn_nic.v": "the engine pair with its registers",
@@ -142,6 +144,7 @@ def _context(board: Board, options: Options, target: Target) -> dict[str, Any]:
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "lint_sources": [source for source in sources if source not in vendor],
         "interfaces": () if target.top else target.interfaces,
+        "reset_cycles": Top.RESET,
         "arguments": arguments(board, options, target), **register_context(options.codec, options.half),
         **target.context,
     }  # fmt: skip
@@ -195,7 +198,7 @@ def package(
     put("project.tcl", lambda: render("project.tcl.j2", context))
     put("package_ip.tcl", lambda: render("package_ip.tcl.j2", context))
     put(core, lambda: render("core.j2", context))
-    files["lint.vlt"] = text("lint.vlt")
+    files |= {name: text(name) for name in ("lint.vlt", "out_of_context.tcl")}
     if crossings:
         files["crossings.tcl"] = read("crossings.tcl")
     files |= target.extras

@@ -38,7 +38,7 @@ _AFTER_E0 = {
 def _clocked(packet: str) -> dict[str, str]:
     return {
         "aclk": "clock of all other ports",
-        "aresetn": "reset, active low, sampled by `aclk`; packets inside are lost",
+        "aresetn": "reset, active low, sampled by `aclk`; one cycle suffices, packets inside are lost",
         "s_axis_tlast": f"last beat of {packet}",
         "s_axis_tvalid": "the beat is there; it may pause anywhere in a packet",
         "m_axis_tvalid": "the beat is there; it and the beat hold until accepted",

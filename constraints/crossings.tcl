@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Timing of the paths between clocks. Every register that samples another clock's data carries the attribute
 # inceptionn.crossing, every reset synchroniser inceptionn.reset_crossing; this finds them wherever the module lies
-# in a design, so it is read as an unmanaged Tcl file, after synthesis.
+# in a design. It is a constraint file with loops, which Vivado calls unmanaged: read with read_xdc -unmanaged, or added
+# to the file set constrs_1 for implementation, processed late, when all clocks are known. Sourced without an open
+# design it would find nothing.
+if {[current_design -quiet] eq ""} {
+    error "crossings.tcl: no design is open; add it to constrs_1, or read it by read_xdc -unmanaged"
+}
 
 # Data: the path may take one period of the faster clock, which also keeps the bits of a Gray-coded pointer
 # within one period of each other. -datapath_only leaves skew and hold out.

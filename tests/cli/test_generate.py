@@ -54,7 +54,7 @@ PORTS: dict[str, Ports] = {
 SHARED = {
     *(f"{module}.v" for module in PORTS), "registers.json", "registers.md", "inceptionn_registers.h",
     "inceptionn_registers.rdl", "inceptionn_registers.xml", "ports.json", "sources.json", "README.md",
-    "manifest.json", "lint.vlt", "package_ip.tcl", "project.tcl",
+    "manifest.json", "lint.vlt", "out_of_context.tcl", "package_ip.tcl", "project.tcl",
 }  # fmt: skip
 """Files of every board's folder."""
 
