@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetSignal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -87,6 +87,8 @@ class CorundumShell(wiring.Component):
                 self._adapt(m, f"{way}_in{n}", user.to_engine, getattr(engine, f"s_axis_{way}"))
                 self._adapt(m, f"{way}_out{n}", getattr(engine, f"m_axis_{way}"), user.from_engine)
                 link(m, user.m_axis, sink)
+                with m.If(ResetSignal()):  # AXI4-Stream requires it from the first cycle of a reset
+                    m.d.comb += sink.tvalid.eq(0)
         share_registers(m, self.s_axil, engines, page_width=ADDRESS_WIDTH, domain="sync")
         return m
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -131,6 +131,8 @@ class NetfpgaSumeShell(wiring.Component):
                     getattr(sink, name).eq(getattr(way, name))
                     for name in ("tdata", "tkeep", "tlast", "tuser", "tvalid")
                 ]
+        with m.If(ResetSignal()):  # AXI4-Stream requires it from the first cycle of a reset
+            m.d.comb += sink.tvalid.eq(0)
         m.d.sync += bound.eq(sink.tvalid & ~(sink.tready & sink.tlast))
         with m.If(sink.tvalid):
             m.d.sync += before.eq(to_host)

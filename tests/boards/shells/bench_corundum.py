@@ -103,6 +103,33 @@ async def user_words_and_gaps(dut):
 
 
 @limited
+async def resets_of_one_cycle(dut):
+    """In traffic: nothing of it is left, and the frames that are offered at once after it are right."""
+    tb = TB(dut)
+    await tb.start()
+    source = random.Random(6)
+    for _ in range(4):
+        for way, bits in (("tx", TAG_BITS), ("rx", TIMESTAMP_BITS)):
+            for frame in frames(6, bits, source):
+                await tb.streams.send(f"s_axis_sync_{way}", frame, bad_bit=True, first_only=True)
+        await ClockCycles(dut.clk, source.randint(20, 400))
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 1)
+        for end in tb.streams.ends.values():
+            end.clear()
+        dut.rst.value = 0
+        tb.referee = Referee()
+        sides = [
+            cocotb.start_soon(tb.run("tx", frames(3, TAG_BITS, source))),
+            cocotb.start_soon(tb.run("rx", frames(3, TIMESTAMP_BITS, source))),
+        ]
+        for side in sides:
+            await side
+        await tb.streams.quiet()
+        await tb.registers.check(tb.referee.counted)
+
+
+@limited
 async def receive_without_ready(dut):
     """Check that a full queue before a stalled block loses whole frames: a MAC does not wait."""
     tb = TB(dut)

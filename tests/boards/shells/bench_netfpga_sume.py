@@ -106,6 +106,27 @@ async def directions_lengths_and_gaps(dut):
 
 
 @limited
+async def resets_of_one_cycle(dut):
+    """In traffic: nothing of it is left, and the frames that are offered at once after it are right."""
+    tb = await TB.started(dut)
+    source = random.Random(4)
+    for _ in range(4):
+        for way, data in mixed(source, 8):
+            user = word(len(data), CAGES[0], (CAGES, QUEUES)[way == "rx"][0], 0)
+            await tb.streams.send("s_axis", Frame(data, user=user), first_only=True)
+        await ClockCycles(dut.axis_aclk, source.randint(20, 600))
+        dut.axis_resetn.value = 0
+        await ClockCycles(dut.axis_aclk, 1)
+        for end in tb.streams.ends.values():
+            end.clear()
+        dut.axis_resetn.value = 1
+        tb.referee = Referee()
+        await tb.run(mixed(source, 3), source)
+        await tb.streams.quiet()
+        await tb.registers.check(tb.referee.counted)
+
+
+@limited
 async def malformed_frames_are_dropped(dut):
     """Check that a block cut short does not reach the host, where nothing can mark it; its neighbours do."""
     tb = await TB.started(dut)
