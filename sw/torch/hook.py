@@ -74,7 +74,8 @@ class CompressState:
     error_feedback
         Add each step's compression error to the next gradient. A number sets the decay factor; 0 is False.
         The residuals take as much host memory as the gradients. None: in `compress_hook` with planes, whose
-        residuals are all that compression takes from the sums.
+        residuals are all that compression takes from the sums. Of a spike, and of a mean that is not finite,
+        nothing comes back: see `ErrorFeedback`.
     warm_up
         Steps at the beginning whose gradients travel raw, by torch's own all-reduce.
     smallest
