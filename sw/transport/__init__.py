@@ -6,7 +6,16 @@ communicator, and `connect_mpi` uses one only to find the other ranks and joins 
 `from_environment` chooses by what started the program.
 """
 
-from .base import DEFAULT_TIMEOUT, PeerLost, Request, Transport, TransportError, TransportTimeout, ranks_text
+from .base import (
+    DEFAULT_TIMEOUT,
+    PeerLost,
+    Request,
+    RunningClock,
+    Transport,
+    TransportError,
+    TransportTimeout,
+    ranks_text,
+)
 from .environment import from_environment
 from .loopback import LoopbackTransport, loopback
 from .mpi import MpiTransport, transport_of
@@ -19,6 +28,7 @@ __all__ = [
     "MpiTransport",
     "PeerLost",
     "Request",
+    "RunningClock",
     "TcpTransport",
     "Transport",
     "TransportError",

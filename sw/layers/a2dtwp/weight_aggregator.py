@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import CodecName
 from ...collectives import (
     Compressed,
     Parts,
@@ -23,7 +24,6 @@ from ...collectives import (
     with_scale,
 )
 from ...transport import transport_of
-from ...wire import CodecName
 from ..checks import Policy, check_policy
 from ..fields import Fields
 from ..parameter_server import MomentumSGD, Optimizer, Partition

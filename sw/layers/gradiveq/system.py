@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import Codec
+from ... import Codec, CodecName
 from ...collectives import (
     SUB_BLOCK,
     Compressed,
@@ -26,7 +26,6 @@ from ...collectives import (
     with_scale,
 )
 from ...transport import transport_of
-from ...wire import CodecName
 from ..checks import Policy, check_policy
 from ..parameters import Floats, Parameters, shapes_of
 from ..step_agreement import agree_on_step

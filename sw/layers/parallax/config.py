@@ -8,8 +8,8 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
+from ... import CodecName
 from ...collectives import Op, Path, Scale, StreamCodec, check_scale
-from ...wire import CodecName
 from ..checks import Policy
 from ..parameters import Floats
 

@@ -8,11 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ... import crc32
+from ... import CodecName, crc32
 from ...collectives import MismatchError, Path, Scale, StreamCodec, agree, exchanged, is_whole
 from ...system.integers import integer
 from ...transport import transport_of
-from ...wire import CodecName
 from ..checks import Policy, check_policy, float32_array
 from ..parameters import Floats
 from ..traffic import Traffic

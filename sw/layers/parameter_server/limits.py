@@ -4,8 +4,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ...transport import Transport, TransportTimeout
-from ...transport.base import RunningClock
+from ...transport import RunningClock, Transport, TransportTimeout
 from .exchange.handle import GRACE, Handle
 from .serving import Serving
 

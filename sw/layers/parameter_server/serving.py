@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...transport import TransportError, TransportTimeout, ranks_text
-from ...transport.base import RunningClock
+from ...transport import RunningClock, TransportError, TransportTimeout, ranks_text
 from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints
 from .exchange.envelope import Envelope, Kind

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ...collectives.building import all_finite
+from ...collectives import all_finite
 from ..checks import NonFiniteGradient, Policy, check_policy, float32_array
 from ..parameters import Floats, Parameters
 from .checkpoint import Checkpoints, Saved

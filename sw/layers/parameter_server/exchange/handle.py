@@ -5,8 +5,7 @@ import threading
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from ....transport import TransportTimeout
-from ....transport.base import RunningClock
+from ....transport import RunningClock, TransportTimeout
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import MAX_SCALE, Codec, scale_exponent
+from .... import MAX_SCALE, Codec, CodecName, scale_exponent
 from ....collectives import (
     LostEnergy,
     Path,
@@ -25,7 +25,6 @@ from ....collectives import (
     values_in,
 )
 from ....transport import Transport
-from ....wire import CodecName
 from ...parameters import Floats
 
 Data = NDArray[np.uint8]
