@@ -20,7 +20,7 @@ from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
-from ..capture import PcapWriter, read_capture
+from ..capture import Capture, PcapWriter, read_capture
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format
@@ -79,10 +79,16 @@ def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str,
     }
 
 
+def _captured(pcap: Path, skip_broken: bool) -> Capture:
+    """Read the capture; errors as of `read_capture`, and ``FileNotFoundError`` with what to do."""
+    if not pcap.is_file():
+        hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
+        raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
+    return read_capture(pcap, skip_broken)
+
+
 def replay(
-    pcap: Annotated[
-        Path, typer.Argument(help="Capture of Ethernet frames, also .gz and .zst.")
-    ] = DEFAULT_CAPTURE,
+    pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames (also .gz).")] = DEFAULT_CAPTURE,
     verilog: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated in build/replay."),
@@ -115,9 +121,8 @@ def replay(
     measure: Annotated[bool, typer.Option(help="Also measure throughput and latency.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    if not pcap.is_file():
-        hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
-        raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
+    capture = _captured(pcap, skip_broken)
+    frames = capture.frames
     chosen(codec, mode)
     check_half(codec, half)
     if waves is not None:
@@ -125,8 +130,6 @@ def replay(
             wave_format(waves, "verilator")
     seed = performance.SEED if measure else None
     output = Report(seed, report, frames_file, files=(waves, out_pcap))
-    capture = read_capture(pcap, skip_broken)
-    frames = capture.frames
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
 
