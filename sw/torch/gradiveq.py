@@ -11,7 +11,7 @@ import torch.distributed as dist
 from ..collectives.ledger import Ledger, Statistics, counted
 from ..layers.gradiveq import GradiVeQ
 from ..layers.parameters import Parameters
-from .host_copy import HostCopy, check_size, future_of, lanes_of
+from .host_copy import HostCopy, check_call, check_size, future_of, lanes_of
 from .link import link_of
 
 
@@ -76,11 +76,15 @@ class GradiVeQState:
             copies[key].store()
 
 
-def gradiveq_hook(state: GradiVeQState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def gradiveq_hook(
+    state: GradiVeQState, bucket: dist.GradBucket, *outputs: Any
+) -> torch.futures.Future[torch.Tensor]:
     """Average gradients as DDP's communication hook, with GradiVeQ.
 
-    Register it with ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``.
+    Register it with ``ddp.register_comm_hook(GradiVeQState(codec=...), gradiveq_hook)``. Raises ``TypeError``
+    for another state, for sparse gradients, and if it is FSDP's hook.
     """
+    check_call(gradiveq_hook, GradiVeQState, state, bucket)
     link, buffer = link_of(state.process_group), bucket.buffer()
     if buffer.layout is not torch.strided:
         raise TypeError("GradiVeQ takes dense gradients alone; compress_hook sends those of sparse=True raw")

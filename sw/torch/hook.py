@@ -28,7 +28,7 @@ from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..system.integers import integer
 from ..system.text import brief
 from ..wire import CodecName
-from .host_copy import HostCopy, check_size, future_of, lanes_of, takes
+from .host_copy import HostCopy, check_call, check_size, future_of, lanes_of, takes
 from .left_out import Known, LeftOut, has
 from .link import Link, link_of
 from .reporting import LOGGER, Reporter, ScalarWriter
@@ -444,10 +444,9 @@ def compress_hook(
     while the backward pass makes the next ones. Works on buckets of any floating-point type, and inside
     torch's ``fp16_compress_wrapper`` and ``bf16_compress_wrapper``. Sparse gradients travel raw.
 
-    Raises ``TypeError`` if it is FSDP's hook.
+    Raises ``TypeError`` for another state, and if it is FSDP's hook.
     """
-    if isinstance(bucket, torch.Tensor):
-        raise TypeError("compress_hook is for DDP: FSDP's register_comm_hook takes fsdp_hook")
+    check_call(compress_hook, CompressState, state, bucket)
     return state.mean(bucket)
 
 

@@ -28,6 +28,14 @@ def lanes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * (2 if tensor.is_complex() else 1)
 
 
+def check_call(hook: Callable[..., Any], kind: type, state: Any, bucket: Any) -> None:
+    """Raise ``TypeError`` unless DDP calls its hook, with a state of this kind."""
+    if isinstance(bucket, torch.Tensor):
+        raise TypeError(f"{hook.__name__} is for DDP: FSDP's register_comm_hook takes fsdp_hook")
+    if not isinstance(state, kind):
+        raise TypeError(f"{hook.__name__} needs a {kind.__name__}, not {state!r}")
+
+
 def check_size(bucket: dist.GradBucket) -> None:
     """Raise ``ValueError`` unless a bucket has as many values as its parameters."""
     count, expected = lanes_of(bucket.buffer()), sum(map(lanes_of, bucket.parameters()))

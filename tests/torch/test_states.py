@@ -42,11 +42,12 @@ def test_sparse_gradients_travel_raw(ranks: Ranks) -> None:
         assert found["gradiveq"].startswith("TypeError: GradiVeQ takes dense gradients alone")
 
 
-def test_ddps_hook_at_fsdp_names_fsdps(ranks: Ranks) -> None:
+def test_ddps_hooks_name_that_of_fsdp_and_their_state(ranks: Ranks) -> None:
     for rank in ranks:
-        assert rank["fsdp1"] == (
-            "TypeError: compress_hook is for DDP: FSDP's register_comm_hook takes fsdp_hook"
-        )
+        for hook, state in (("compress_hook", "CompressState"), ("gradiveq_hook", "GradiVeQState")):
+            fsdps = f"TypeError: {hook} is for DDP: FSDP's register_comm_hook takes fsdp_hook"
+            assert rank["hooks"][f"{hook} at FSDP"] == fsdps
+            assert rank["hooks"][f"{hook} without a state"] == f"TypeError: {hook} needs a {state}, not None"
 
 
 @pytest.mark.parametrize("way", ["pickled", "copied", "deeply"])

@@ -104,10 +104,19 @@ def of_sparse() -> dict[str, Any]:
     return found
 
 
-def of_fsdp1() -> str:
-    module = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
-    module.register_comm_hook(CompressState(), compress_hook)
-    return said(lambda: module(torch.ones(2, 32)).sum().backward())
+def of_wrong_hooks() -> dict[str, str]:
+    found = {}
+    for name, state, hook in (
+        ("compress_hook", CompressState(), compress_hook),
+        ("gradiveq_hook", GradiVeQState(), gradiveq_hook),
+    ):
+        module = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
+        module.register_comm_hook(state, hook)
+        found[f"{name} at FSDP"] = said(lambda module=module: module(torch.ones(2, 32)).sum().backward())
+        ddp = DistributedDataParallel(model())
+        ddp.register_comm_hook(None, hook)
+        found[f"{name} without a state"] = said(lambda ddp=ddp: ddp(torch.ones(2, 32)).sum().backward())
+    return found
 
 
 def of_copies() -> dict[str, str]:
@@ -191,7 +200,7 @@ def main() -> dict[str, Any]:
     return {
         "left out": of_left_out(),
         "sparse": of_sparse(),
-        "fsdp1": of_fsdp1(),
+        "hooks": of_wrong_hooks(),
         "copies": of_copies(),
         "gradiveq": of_gradiveq_copies(),
         "unfrozen": of_unfrozen(),
