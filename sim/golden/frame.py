@@ -28,7 +28,8 @@ class EngineConfig:
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
     the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes, for codecs with
     ``half_lanes``; None for an engine without them. In the bits of the mask, 0 or ``tos`` means that there
-    are none.
+    are none. ``learn_phases`` (transmit): segments of a flow that is not in the table are taken to start on
+    the flow's 4-byte grid.
     """
 
     enable: bool = True
@@ -38,6 +39,7 @@ class EngineConfig:
     min_payload: int = wire.DEFAULT_MIN_PAYLOAD
     max_payload: int = wire.DEFAULT_MAX_PAYLOAD
     bf16_tos: int | None = None
+    learn_phases: bool = False
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -74,6 +76,10 @@ class EngineConfig:
     def tags(self) -> tuple[int, ...]:
         """The ToS bytes of tagged frames."""
         return tuple(self.forms)
+
+    def marks(self, tos: int) -> bool:
+        """Return whether frames with this ToS byte are tagged."""
+        return any(not (tag ^ tos) & self.tos_mask for tag in self.tags)
 
     def form_of(self, tos: int) -> Format:
         """Return the format into which the transmit engine compresses tagged frames with this ToS byte."""
@@ -116,16 +122,29 @@ def _with_fields(frame: bytes, headers: Headers, total_length: int, l4_checksum:
 # Transmit
 
 
-def _learnt_phase(headers: Headers, flows: FlowTable) -> int:
-    """Do step 20: return the flow's phase.
-
-    A flow that the table does not hold is learnt from this segment.
-    """
+def _off_grid(headers: Headers, config: EngineConfig, flows: FlowTable) -> Verdict | None:
+    """Do step 20: return the verdict against a segment that is not known to start on its flow's grid."""
     phase = flows.phase(headers.flow)
-    if phase is None:
-        flows.learn(headers.flow, headers.sequence)
-        return headers.sequence & 3
-    return phase
+    if phase is not None:
+        return None if phase == headers.sequence & 3 else Verdict.PHASE
+    if not config.learn_phases:
+        return Verdict.UNKNOWN_FLOW
+    if not headers.ends:
+        flows.store(headers.flow, headers.sequence)
+    return None
+
+
+def _keep_flows(frame: bytes, config: EngineConfig, flows: FlowTable) -> None:
+    """Do to the table what SYN, FIN and RST ask for (section 7), whatever the frame's verdict."""
+    if len(frame) > wire.MAX_TRANSMIT_FRAME:
+        return
+    _, headers = parse(frame, (0,), 0, whole=True)  # a mask of 0: without step 9
+    if headers is None or headers.protocol != wire.PROTOCOL_TCP:
+        return
+    if headers.ends or (headers.syn and not config.marks(headers.tos)):
+        flows.free(headers.flow)
+    elif headers.syn:
+        flows.store(headers.flow, headers.sequence + 1)  # SYN takes one sequence number
 
 
 def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result | Verdict:
@@ -161,6 +180,13 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
     frame = bytes(frame)
     if bad:  # step 1
         return Result(frame, Verdict.BAD, bad=True)
+    result = _judged(frame, config, flows)
+    _keep_flows(frame, config, flows)
+    return result
+
+
+def _judged(frame: bytes, config: EngineConfig, flows: FlowTable) -> Result:
+    """Do steps 2 to 22."""
     if not config.enable or not config.parameters.valid:
         return Result(frame, Verdict.DISABLED)
     if len(frame) > wire.MAX_TRANSMIT_FRAME:
@@ -170,8 +196,6 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
     if headers is None:
         assert verdict is not None
         return Result(frame, verdict)
-    if verdict is Verdict.SYN:
-        flows.learn(headers.flow, headers.sequence + 1)  # SYN takes one sequence number
     if verdict is not None:
         return Result(frame, verdict)
 
@@ -181,8 +205,10 @@ def transmit(frame: bytes, config: EngineConfig, flows: FlowTable, bad: bool = F
         return Result(frame, Verdict.LONG)
     if headers.payload_bytes % wire.LANE_BYTES:
         return Result(frame, Verdict.ALIGNMENT)
-    if headers.protocol == wire.PROTOCOL_TCP and _learnt_phase(headers, flows) != headers.sequence & 3:
-        return Result(frame, Verdict.PHASE)
+    if headers.protocol == wire.PROTOCOL_TCP:
+        verdict = _off_grid(headers, config, flows)
+        if verdict is not None:
+            return Result(frame, verdict)
     outcome = _compressed(frame, headers, config)
     return outcome if isinstance(outcome, Result) else Result(frame, outcome)
 

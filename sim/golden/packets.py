@@ -17,7 +17,7 @@ SOURCE = 0x0A000001
 DESTINATION = 0x0A000002
 MACS = bytes.fromhex("020000000002020000000001")
 """Destination and source MAC address, locally administered."""
-ACK, SYN = 0x10, 0x02
+ACK, RST, SYN, FIN = 0x10, 0x04, 0x02, 0x01
 MINIMUM_FRAME = 60
 """Shortest Ethernet frame without the frame check sequence."""
 
@@ -101,3 +101,7 @@ def _with_checksum(segment: bytes, protocol: int, at: int, ip: dict[str, Any]) -
     if value == 0 and protocol == wire.PROTOCOL_UDP:
         value = 0xFFFF
     return segment[:at] + value.to_bytes(2, "big") + segment[at + 2 :]
+
+
+OPENING = tcp(b"", sequence=-1, flags=SYN)
+"""The marked SYN of the flow of :func:`tcp`, by which sequence number 0 is on its grid."""

@@ -35,7 +35,9 @@ TCP = {
     "destination_port": (16, 31),
     "sequence": (32, 63),
     "data_offset": (96, 99),
+    "rst": (109, 109),
     "syn": (110, 110),
+    "fin": (111, 111),
     "checksum": (128, 143),
 }
 UDP = {"source_port": (0, 15), "destination_port": (16, 31), "length": (32, 47), "checksum": (48, 63)}
@@ -67,6 +69,8 @@ class Headers:
     checksum: int
     """The TCP or UDP checksum field."""
     syn: bool
+    ends: bool
+    """A TCP segment with FIN or RST."""
 
     @property
     def l4(self) -> int:
@@ -175,6 +179,7 @@ def parse(
         l4_bytes=l4_bytes,
         checksum=segment["checksum"],
         syn=bool(segment.get("syn", 0)),
+        ends=bool(segment.get("fin", 0) or segment.get("rst", 0)),
     )
     if headers.syn:
         return Verdict.SYN, headers

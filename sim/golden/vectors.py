@@ -207,6 +207,7 @@ def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[
             **asdict(config.parameters),
             "min_payload": config.min_payload,
             "max_payload": config.max_payload,
+            "learn_phases": config.learn_phases,
             **({} if config.bf16_tos is None else {"bf16_tos": config.bf16_tos}),
         }
         rows.append({"name": sequence.name, "config": registers, "frames": steps})

@@ -28,14 +28,16 @@ PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
 
 FLOW_TABLE_SIZE = 1024
-"""Entries of the transmit engine's direct-mapped flow-phase table."""
+"""Entries of the transmit engine's flow-phase table."""
+FLOW_TABLE_WAYS = 2
+"""Entries of each set of that table; a flow may be in any entry of its set."""
 
 
 def flow_index(source: int, destination: int, source_port: int, destination_port: int) -> int:
-    """Return the slot of a TCP flow in the flow-phase table, 0..1023.
+    """Return the set of a TCP flow in the flow-phase table, 0..511.
 
     ``source`` and ``destination`` are IPv4 addresses as 32-bit integers. The 96-bit key is folded by
-    exclusive or into 16 bits, then into 10. Parts are rotated first, so that a flow and its mirror image, or
+    exclusive or into 16 bits, then into 9. Parts are rotated first, so that a flow and its mirror image, or
     neighbours in a subnet, do not cancel.
     """
 
@@ -50,7 +52,7 @@ def flow_index(source: int, destination: int, source_port: int, destination_port
         ^ source_port
         ^ rotate(destination_port, 9)
     )
-    return (fold ^ (fold >> 10)) & (FLOW_TABLE_SIZE - 1)
+    return (fold ^ (fold >> 7)) & (FLOW_TABLE_SIZE // FLOW_TABLE_WAYS - 1)
 
 
 class Verdict(IntEnum):
@@ -107,3 +109,5 @@ class Verdict(IntEnum):
     """Receive: the magic is there but another field of the shim is not valid."""
     MALFORMED = 23
     """Receive: valid shim, but the block is cut short, too long, or holds an impossible vector."""
+    UNKNOWN_FLOW = 24
+    """Transmit: no SYN told on which 4-byte grid the segment's flow lies. It is judged where ``PHASE`` is."""

@@ -8,8 +8,8 @@ import pytest
 
 from inceptionn import wire
 from inceptionn.sim import golden
-from inceptionn.sim.golden import EngineConfig, FlowTable, cases, packets, planes, receive, transmit
-from inceptionn.sim.golden.cases import CODECS, GRADIENTS
+from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, cases, packets, planes, receive, transmit
+from inceptionn.sim.golden.cases import CODECS, GRADIENTS, alone
 from inceptionn.sim.golden.cases.bf16 import CONFIG as BF16
 from inceptionn.sim.golden.cases.checksums import ambiguous, udp_to_zero
 from inceptionn.sim.golden.packets import tcp, udp
@@ -42,7 +42,8 @@ COMMON = {
     V.FRAGMENT,
 }
 COMMON |= {V.PROTOCOL, V.LENGTHS, V.SYN, V.NO_CHECKSUM}
-TRANSMIT_VERDICTS = {V.COMPRESSED, V.SHORT, V.LONG, V.ALIGNMENT, V.PHASE, V.EXPANDED, V.AMBIGUOUS}
+TRANSMIT_VERDICTS = {V.COMPRESSED, V.SHORT, V.LONG, V.ALIGNMENT, V.UNKNOWN_FLOW, V.PHASE, V.EXPANDED}
+TRANSMIT_VERDICTS |= {V.AMBIGUOUS}
 RECEIVE_VERDICTS = {V.RESTORED, V.NO_SHIM, V.BAD_SHIM, V.MALFORMED}
 
 
@@ -88,6 +89,49 @@ def test_transmit(sequence: cases.Sequence, referee) -> None:
             continue
         check_wire_form(case.frame, result, referee)
         check_restored(case.frame, result.frame, config, referee)
+
+
+@pytest.mark.parametrize(
+    "sleeping", [replace(CONFIG, enable=False), replace(CONFIG, parameters=wire.Parameters(0, 0, 0))]
+)
+def test_the_flow_table_does_not_sleep(sleeping: EngineConfig) -> None:
+    """An engine that is off, or has no valid numbers, takes note of SYN, FIN and RST all the same."""
+    values, flows = tcp(GRADIENTS, sequence=3), FlowTable()
+    for frame, after in (
+        (tcp(b"", sequence=2, flags=packets.SYN), V.COMPRESSED),
+        (tcp(b"", sequence=3, flags=packets.SYN), V.PHASE),
+        (tcp(b"", flags=packets.FIN, tos=0), V.UNKNOWN_FLOW),
+        (tcp(b"", sequence=2, flags=packets.SYN), V.COMPRESSED),
+        (tcp(b"", flags=packets.RST), V.UNKNOWN_FLOW),
+    ):
+        assert transmit(frame, sleeping, flows).verdict is V.DISABLED
+        assert transmit(values, sleeping, flows).verdict is V.DISABLED
+        assert transmit(values, CONFIG, flows).verdict is after
+
+
+@pytest.mark.parametrize(("size", "stored"), [(wire.MAX_TRANSMIT_FRAME, 1), (wire.MAX_TRANSMIT_FRAME + 1, 0)])
+def test_longest_frame_that_reaches_the_flow_table(size: int, stored: int) -> None:
+    flows = FlowTable()
+    for flags, held in ((packets.SYN, stored), (packets.RST, 0)):
+        transmit(tcp(b"", flags=flags, padding=bytes(size - 54)), CONFIG, flows)
+        assert len(flows) == held
+
+
+@pytest.mark.parametrize("config", [each.CONFIG for each in CODECS.values()], ids=CODECS)
+def test_every_value_keeps_the_bound_however_segments_are_cut(config: EngineConfig) -> None:
+    """SYN of A, 1000 bytes, 402 bytes, SYNs of flows of A's set, 1400 bytes from 1402: no value is off."""
+    stream = np.random.default_rng(1).normal(0, 0.1, 1000).astype("<f4")
+    data, flows, came = stream.tobytes(), FlowTable(), bytearray()
+    transmit(tcp(b"", sequence=7, flags=packets.SYN), config, flows)
+    flow = Flow(packets.SOURCE, packets.DESTINATION, 40000, 5000)
+    others = [port for port in range(1, 40000) if flow._replace(source_port=port).slot == flow.slot]
+    for start, end in ((0, 1000), (1000, 1402), (1402, 2802), (2802, 4000)):
+        segment = tcp(data[start:end], sequence=8 + start)
+        came += receive(transmit(segment, config, flows).frame, config).frame[54:]
+        for port in others[:2]:
+            transmit(tcp(b"", sequence=1, source_port=port, flags=packets.SYN), config, flows)
+    assert flows.phase(flow) is None
+    assert np.abs(np.frombuffer(came, "<f4") - stream).max() <= 2.0**-10
 
 
 def check_wire_form(frame: bytes, result: golden.Result, referee) -> None:
@@ -158,7 +202,7 @@ def test_receive(sequence: cases.Sequence, referee) -> None:
 def test_compressed_by_hand() -> None:
     """One frame, byte for byte: 2**-7 and fifteen zeros at a bound of 2**-10."""
     frame = tcp(bytes.fromhex("0000003c") + bytes(60))
-    sent = transmit(frame, CONFIG, FlowTable()).frame
+    sent = cases.sent(frame, CONFIG)
     assert sent[54:].hex() == "494e017a004000000100000020"
     assert sent[16:18].hex() == f"{20 + 20 + 8 + 5:04x}"
     assert int.from_bytes(sent[24:26], "big") == int.from_bytes(frame[24:26], "big") + (64 - 13)
@@ -171,7 +215,7 @@ def test_compressed_by_hand() -> None:
 def test_planes_compressed_by_hand() -> None:
     """The example of planes.md in a frame: at a bound of 2**-10, one group, and one of zeros."""
     values = [2**-9, -(2**-9), 0.003, -0.0049, 2**-10, -(2**-10), 2**-11, 0.0146, *[0.0] * 8]
-    sent = transmit(tcp(np.array(values, "<f4").tobytes()), PLANES, FlowTable())
+    sent = alone(tcp(np.array(values, "<f4").tobytes()), PLANES)
     assert sent.frame[54:].hex() == "494e027500400000" + "0400" + "2a918c80"
     assert sent.counts == (1, 0, 0, 0, 1, *[0] * 11)
     back = receive(sent.frame, PLANES)
@@ -182,7 +226,7 @@ def test_planes_compressed_by_hand() -> None:
 def test_bf16_compressed_by_hand() -> None:
     """A hand-made vector of wire-format.md section 10 in a frame: eight lanes, and 24 of zeros."""
     lanes = bytes.fromhex("003b00bb453ba1bb803a80ba003a6f3c")
-    sent = transmit(tcp(lanes + bytes(48), tos=BF16.bf16_tos), BF16, FlowTable())
+    sent = alone(tcp(lanes + bytes(48), tos=BF16.bf16_tos), BF16)
     assert sent.frame[54:].hex() == "494e02f500400000" + "0400" + "2a0091008c008000"
     assert (sent.counts, sent.lanes) == ((1, 0, 0, 0, 1, *[0] * 11), 32)
     back = receive(sent.frame, BF16)
@@ -195,7 +239,7 @@ def test_the_other_version_passes_and_the_host_refuses_it(
     sender: EngineConfig, receiver: EngineConfig, referee
 ) -> None:
     for frame in (tcp(GRADIENTS), udp(GRADIENTS), tcp(payload("gradients", 362), vlan=1)):
-        sent = transmit(frame, sender, FlowTable())
+        sent = alone(frame, sender)
         came = receive(sent.frame, receiver)
         assert (came.frame, came.verdict, came.bad) == (sent.frame, V.BAD_SHIM, False)
         assert not referee.host_accepts(came.frame)
@@ -223,7 +267,7 @@ def test_udp_checksum_that_becomes_0_is_sent_as_ffff(codec: str, referee) -> Non
     config = CODECS[codec].CONFIG
     frame = udp_to_zero(CODECS[codec])
     assert referee.host_accepts(frame)
-    sent = transmit(frame, config, FlowTable())
+    sent = alone(frame, config)
     assert referee.segment(sent.frame).chksum == 0xFFFF
     assert referee.host_accepts(receive(sent.frame, config).frame)
 
@@ -247,17 +291,17 @@ def test_ambiguous_wire_form_would_have_been_accepted(codec: str, referee) -> No
     # The next best payload of the same shape is sent.
     other = x.copy()
     other[5] = 0.5
-    assert transmit(tcp(other.tobytes()), config, FlowTable()).verdict is V.COMPRESSED
+    assert alone(tcp(other.tobytes()), config).verdict is V.COMPRESSED
 
 
 def test_a_wrong_checksum_stays_as_wrong(referee) -> None:
     for frame, at in ((tcp(GRADIENTS), 50), (tcp(GRADIENTS), 24), (udp(GRADIENTS), 40)):
         right = int.from_bytes(frame[at : at + 2], "big")
-        expected = receive(transmit(frame, CONFIG, FlowTable()).frame, CONFIG).frame
+        expected = receive(cases.sent(frame, CONFIG), CONFIG).frame
         for error in (1, 0x100, 0x8000):
             wrong = (right + error) % 0xFFFF
             spoilt = frame[:at] + wrong.to_bytes(2, "big") + frame[at + 2 :]
-            back = receive(transmit(spoilt, CONFIG, FlowTable()).frame, CONFIG).frame
+            back = receive(cases.sent(spoilt, CONFIG), CONFIG).frame
             difference = int.from_bytes(back[at : at + 2], "big") - int.from_bytes(
                 expected[at : at + 2], "big"
             )
@@ -269,7 +313,7 @@ def test_a_wrong_checksum_stays_as_wrong(referee) -> None:
 
 
 def test_marked_bad_is_restored_and_leaves_marked_bad() -> None:
-    sent = transmit(tcp(GRADIENTS), CONFIG, FlowTable()).frame
+    sent = cases.sent(tcp(GRADIENTS), CONFIG)
     good, bad = receive(sent, CONFIG), receive(sent, CONFIG, bad=True)
     assert bad == replace(good, verdict=V.BAD, bad=True, counts=(), lanes=0)
     off = receive(sent, replace(CONFIG, enable=False), bad=True)
@@ -280,7 +324,7 @@ def test_marked_bad_is_restored_and_leaves_marked_bad() -> None:
 def test_cut_anywhere(config: EngineConfig) -> None:
     """A compressed frame cut at every length: whatever is not malformed passes as it is."""
     frame = tcp(payload("edges", 61))
-    sent = transmit(frame, config, FlowTable()).frame
+    sent = cases.sent(frame, config)
     whole = receive(sent, config).frame
     for size in range(len(sent)):
         result = receive(sent[:size], config)
@@ -342,6 +386,6 @@ def test_no_gradient_looks_like_a_shim() -> None:
 def test_minimum_frames() -> None:
     """A compressed frame may be shorter than Ethernet's minimum; the padding that the MAC adds is dropped."""
     frame = udp(bytes(64))
-    sent = transmit(frame, CONFIG, FlowTable()).frame
+    sent = cases.sent(frame, CONFIG)
     assert len(sent) < packets.MINIMUM_FRAME
     assert receive(sent.ljust(packets.MINIMUM_FRAME, b"\xaa"), CONFIG).frame == frame

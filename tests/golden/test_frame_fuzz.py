@@ -10,7 +10,7 @@ import pytest
 from inceptionn import wire
 from inceptionn.sim import golden
 from inceptionn.sim.golden import EngineConfig, FlowTable, planes, receive, transmit
-from inceptionn.sim.golden.cases import CODECS
+from inceptionn.sim.golden.cases import CODECS, alone
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.wire import Verdict as V
@@ -48,7 +48,7 @@ def test_round_trip(k: int, variant: wire.Variant, referee) -> None:
     seen = {}
     for _ in range(150):
         frame, start, lanes = random_frame(source)
-        sent = transmit(frame, config, FlowTable())
+        sent = alone(frame, config)
         seen[sent.verdict] = seen.get(sent.verdict, 0) + 1
         if sent.verdict is V.EXPANDED:
             assert sent.frame == frame
@@ -69,33 +69,44 @@ def test_round_trip(k: int, variant: wire.Variant, referee) -> None:
             expected = golden.lossy(original.copy(), 2.0**-k, variant.mode)
         assert back.frame[start:] == expected.tobytes()
         # Once lossy, always the same: a second hop over an engine pair changes nothing.
-        again = receive(transmit(back.frame, config, FlowTable()).frame, config)
+        again = receive(alone(back.frame, config).frame, config)
         assert again.frame == back.frame
     assert seen[V.COMPRESSED] > 80
     assert seen[V.EXPANDED] > 10
 
 
-def test_conversation_of_flows() -> None:
-    """Flows with SYNs, lost SYNs and segments cut anew, against a table of grids kept by name."""
+@pytest.mark.parametrize("learn", [False, True])
+def test_conversation_of_flows(learn: bool) -> None:
+    """Flows opened, ended and cut anew, with and without the mark, against grids kept by name."""
     source = random.Random(7)
-    flows, config = FlowTable(), EngineConfig()
+    flows, config = FlowTable(), replace(EngineConfig(), learn_phases=learn)
     data = payload("gradients", 32)
     ports = random.Random(1).sample(range(1024, 65536), 12)
     grid: dict[int, int] = {}
-    counts = dict.fromkeys((V.COMPRESSED, V.PHASE, V.SYN), 0)
-    for _ in range(1500):
+    counts = dict.fromkeys((V.COMPRESSED, V.PHASE, V.SYN, V.UNTAGGED, V.UNKNOWN_FLOW), 0)
+    for _ in range(2500):
         port, sequence = source.choice(ports), source.getrandbits(32)
-        if source.randint(0, 9) == 0:
-            expected, grid[port] = V.SYN, (sequence + 1) % 4
-            frame = tcp(b"", sequence=sequence, source_port=port, flags=0x02)
+        flags = source.choice([0x10] * 12 + [0x02, 0x02, 0x12, 0x11, 0x14, 0x03])
+        tos = source.choice((0x28, 0x28, 0x29, 0x28, 0x00))
+        if tos == 0:
+            expected = V.UNTAGGED
+        elif flags & 2:
+            expected = V.SYN
+        elif port in grid:
+            expected = V.COMPRESSED if grid[port] == sequence % 4 else V.PHASE
         else:
-            on_grid = grid.setdefault(port, sequence % 4) == sequence % 4
-            expected = V.COMPRESSED if on_grid else V.PHASE
-            frame = tcp(data, sequence=sequence, source_port=port)
-        counts[expected] += 1
+            expected = V.COMPRESSED if learn else V.UNKNOWN_FLOW
+            if learn:
+                grid[port] = sequence % 4
+        if flags & 5 or (flags & 2 and tos == 0):
+            grid.pop(port, None)
+        elif flags & 2:
+            grid[port] = (sequence + 1) % 4
+        frame = tcp(data, sequence=sequence, source_port=port, flags=flags, tos=tos)
         assert transmit(frame, config, flows).verdict is expected
-    assert min(counts.values()) > 100
-    assert len(flows) == len(ports)
+        counts[expected] += 1
+        assert len(flows) == len(grid)
+    assert min(count for verdict, count in counts.items() if not (learn and verdict is V.UNKNOWN_FLOW)) > 100
 
 
 @pytest.mark.parametrize("config", [case.CONFIG for case in CODECS.values()], ids=CODECS)
@@ -105,7 +116,7 @@ def test_spoilt_frames(config: EngineConfig) -> None:
     outcomes: dict[V, int] = {}
     for _ in range(4000):
         frame, start, _ = random_frame(source)
-        sent = transmit(frame, config, FlowTable()).frame
+        sent = alone(frame, config).frame
         spoilt = bytearray(sent)
         for _ in range(source.choice((1, 1, 2, 5))):
             spoilt[source.randrange(12, min(len(spoilt), start + 40))] = source.getrandbits(8)

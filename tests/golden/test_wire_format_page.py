@@ -44,7 +44,8 @@ def test_constants() -> None:
         f"1 to {wire.MAX_LANES} ({wire.DEFAULT_MAX_PAYLOAD} bytes",
         f"runs of {wire.STREAM_LANES} lanes",
         f"longer than {wire.MAX_TRANSMIT_FRAME} bytes",
-        f"has {wire.FLOW_TABLE_SIZE} entries",
+        f"has {wire.FLOW_TABLE_SIZE} entries, {wire.FLOW_TABLE_SIZE // wire.FLOW_TABLE_WAYS} sets of "
+        f"{wire.FLOW_TABLE_WAYS} ways",
         f"`0x{wire.DEFAULT_TOS:02X}`, `0x{wire.DEFAULT_TOS_MASK:02X}`",
         f"`min_payload` | {wire.DEFAULT_MIN_PAYLOAD} |",
         f"`max_payload` | {wire.DEFAULT_MAX_PAYLOAD} |",

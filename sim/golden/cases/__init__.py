@@ -5,19 +5,23 @@ Tests hold the model to these verdicts, and the conformance vectors are made of 
 """
 
 from . import bf16, paper, planes, receive, transmit
-from .case import GRADIENTS, TIMESTAMP, Case, CodecCases, Sequence, patched
-from .wire_side import sent, shimmed
+from .case import GRADIENTS, OPENING, TIMESTAMP, Case, CodecCases, Sequence, patched
+from .transmit import sharing_ports
+from .wire_side import alone, sent, shimmed
 
 __all__ = [
     "CODECS",
     "Case",
     "CodecCases",
     "GRADIENTS",
+    "OPENING",
     "Sequence",
     "TIMESTAMP",
+    "alone",
     "patched",
     "receive_sequences",
     "sent",
+    "sharing_ports",
     "shimmed",
     "transmit_sequences",
 ]

@@ -11,11 +11,10 @@ from typing import Any
 from inceptionn import wire
 from inceptionn.wire import Verdict as V
 
-from ..flows import FlowTable
-from ..frame import EngineConfig, transmit
+from ..frame import EngineConfig
 from ..packets import ACK, SYN, tcp, udp
 from ..values import bf16_payload
-from .case import GRADIENTS, Case, Sequence, patched
+from .case import GRADIENTS, OPENING, Case, Sequence, patched
 from .wire_side import sent, shimmed
 
 TOS = wire.DEFAULT_BF16_TOS
@@ -41,6 +40,7 @@ def _payloads() -> Sequence:
         "payloads",
         CONFIG,
         (
+            OPENING,
             Case("60 bytes", _bf16(HALVES[:60]), V.SHORT),
             Case("64 bytes", _bf16(HALVES[:64]), V.COMPRESSED),
             Case("33 lanes", _bf16(HALVES[:66]), V.ALIGNMENT),
@@ -84,6 +84,10 @@ def _phases() -> Sequence:
             Case("two bytes further on", segment(3), V.PHASE),
             Case("the same flow with fp32 lanes", segment(5, 0x28, data=GRADIENTS), V.COMPRESSED),
             Case("which keeps its phase", segment(3, 0x28, data=GRADIENTS), V.PHASE),
+            Case("SYN with a third ToS", segment(0, 0x30, flags=SYN, data=b""), V.UNTAGGED),
+            Case("no phase", segment(1), V.UNKNOWN_FLOW),
+            Case("SYN with the ToS of fp32", segment(2, 0x28, flags=SYN, data=b""), V.SYN),
+            Case("phase 3", segment(3), V.COMPRESSED),
         ),
     )
 
@@ -94,7 +98,7 @@ _ZERO = Case("bf16 at 0", tcp(HALVES, tos=0), V.UNTAGGED)
 def transmitted() -> list[Sequence]:
     """Return every case of the transmit engine."""
     mixed = bf16_payload("edges", 16) + bf16_payload("fractions", 160)
-    off = (Case("bf16", _bf16(HALVES), V.UNTAGGED), Case("fp32", tcp(GRADIENTS), V.COMPRESSED))
+    off = (OPENING, Case("bf16", _bf16(HALVES), V.UNTAGGED), Case("fp32", tcp(GRADIENTS), V.COMPRESSED))
     return [
         _payloads(),
         _phases(),
@@ -103,6 +107,7 @@ def transmitted() -> list[Sequence]:
                 f"2**-{k}",
                 replace(CONFIG, parameters=wire.planes_parameters(k)),
                 (
+                    OPENING,
                     Case("every class", _bf16(mixed), V.COMPRESSED),
                     Case("every class, UDP", udp(mixed, tos=TOS), V.COMPRESSED),
                 ),
@@ -118,6 +123,7 @@ def transmitted() -> list[Sequence]:
             "ToS values exchanged",
             replace(CONFIG, tos=TOS, bf16_tos=0x28),
             (
+                OPENING,
                 Case("bf16 at 0x28", tcp(HALVES), V.COMPRESSED),
                 Case("fp32 at 0x2C", _bf16(GRADIENTS), V.COMPRESSED),
             ),
@@ -156,7 +162,7 @@ def _restored() -> Sequence:
 def _shims() -> list[Sequence]:
     good, fp32 = sent(_bf16(HALVES), CONFIG), sent(tcp(GRADIENTS), CONFIG)
     bounds = tuple(
-        Case(f"2**-{k}", transmit(_bf16(HALVES), config, FlowTable()).frame, V.RESTORED)
+        Case(f"2**-{k}", sent(_bf16(HALVES), config), V.RESTORED)
         for k in range(wire.MIN_K, wire.MAX_K + 1)
         for config in (replace(CONFIG, parameters=wire.planes_parameters(k)),)
     )

@@ -8,6 +8,7 @@ from typing import Protocol
 from inceptionn.wire import CodecParameters
 from inceptionn.wire import Verdict as V
 
+from .. import packets
 from ..frame import EngineConfig
 from ..values import payload
 
@@ -35,6 +36,9 @@ class Sequence:
     name: str
     config: EngineConfig
     cases: tuple[Case, ...]
+
+
+OPENING = Case("SYN teaches phase 0", packets.OPENING, V.SYN)
 
 
 class CodecCases(Protocol):

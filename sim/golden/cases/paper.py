@@ -9,7 +9,7 @@ from inceptionn.wire import Verdict as V
 from ..frame import EngineConfig
 from ..packets import tcp
 from ..values import payload
-from .case import GRADIENTS, Case, Sequence, patched
+from .case import GRADIENTS, OPENING, Case, Sequence, patched
 from .wire_side import sent, shimmed
 
 CONFIG = EngineConfig()
@@ -46,10 +46,19 @@ def numbers() -> list[Sequence]:
         one("T below E0", 117, 116, 127, off),
         one("T above 127", 117, 128, 128, off),
         one("B below T", 117, 122, 121, off),
-        one("B 255: nothing left of the 8-bit class", 100, 127, 255, Case("fractions", mixed, V.COMPRESSED)),
-        one("no 8-bit class", 117, 117, 117, Case("fractions", mixed, V.COMPRESSED)),
-        one("everything 16 bits, down to exponent 1", 1, 1, 1, Case("gradients", good, V.COMPRESSED)),
-        one("no 16-bit class", 100, 127, 127, Case("fractions", mixed, V.COMPRESSED)),
+        one(
+            "B 255: nothing left of the 8-bit class",
+            100,
+            127,
+            255,
+            OPENING,
+            Case("fractions", mixed, V.COMPRESSED),
+        ),
+        one("no 8-bit class", 117, 117, 117, OPENING, Case("fractions", mixed, V.COMPRESSED)),
+        one(
+            "everything 16 bits, down to exponent 1", 1, 1, 1, OPENING, Case("gradients", good, V.COMPRESSED)
+        ),
+        one("no 16-bit class", 100, 127, 127, OPENING, Case("fractions", mixed, V.COMPRESSED)),
     ]
 
 

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Frames as they are on the wire, with a shim."""
 
+from dataclasses import replace
 from typing import Any
 
 from inceptionn.wire import Verdict as V
 
 from ..flows import FlowTable
-from ..frame import EngineConfig, transmit
+from ..frame import EngineConfig, Result, transmit
 from ..packets import tcp
 
 
+def alone(frame: bytes, config: EngineConfig) -> Result:
+    """Do as the transmit engine does to ``frame`` if it is a datagram, or a segment on its flow's grid."""
+    return transmit(frame, replace(config, learn_phases=True), FlowTable())
+
+
 def sent(frame: bytes, config: EngineConfig) -> bytes:
-    """Compress ``frame`` as the transmit engine does. Raise ``ValueError`` if it does not."""
-    result = transmit(frame, config, FlowTable())
+    """Compress ``frame`` as :func:`alone`. Raise ``ValueError`` if it does not."""
+    result = alone(frame, config)
     if result.verdict is not V.COMPRESSED:
         raise ValueError(f"the frame is not compressed: {result.verdict.name}")
     return result.frame
