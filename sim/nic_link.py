@@ -26,6 +26,7 @@ class NicLink:
     def __init__(self, nic: VerilatedNic) -> None:
         self._nic = nic
         self._lock, self._sequence = Lock(), count(0, PACKET_BYTES)
+        nic.transmit([packets.OPENING])
         self.frames = self.compressed = 0
         """Frames so far, and those that were shorter on the wire."""
 

@@ -131,6 +131,7 @@ def measure(nic: VerilatedNic) -> list[Pace]:
     It takes some 200 thousand cycles for one engine.
     """
     paces = []
+    nic.transmit([packets.OPENING])
     for size in FRAMES:
         for kind, tos in KINDS.items():
             sent = nic.transmit(run_frames(size, tos, nic.engines))

@@ -51,7 +51,7 @@ CONFIGS = {
         EngineConfig(),
         EngineConfig(parameters=wire.parameters(6, "literal")),
         EngineConfig(parameters=wire.parameters(14, "bounded"), min_payload=4),
-        EngineConfig(tos=0x68, tos_mask=0x7C, max_payload=400),
+        EngineConfig(tos=0x68, tos_mask=0x7C, max_payload=400, learn_phases=True),
         EngineConfig(parameters=wire.parameters(1, "bounded"), tos=0, tos_mask=0),
         EngineConfig(parameters=Parameters(90, 127, 140), min_payload=0),
         EngineConfig(parameters=Parameters(1, 1, 255)),
@@ -61,7 +61,7 @@ CONFIGS = {
     "planes": (
         PLANES,
         replace(PLANES, parameters=PlanesParameters(113), min_payload=4),
-        replace(PLANES, tos=0x68, tos_mask=0x7C, max_payload=400),
+        replace(PLANES, tos=0x68, tos_mask=0x7C, max_payload=400, learn_phases=True),
         replace(PLANES, parameters=PlanesParameters(126), tos=0, tos_mask=0),
         replace(PLANES, parameters=PlanesParameters(112)),
         replace(PLANES, parameters=PlanesParameters(121), min_payload=0),
@@ -92,6 +92,7 @@ def settings(source: random.Random, codec: str) -> EngineConfig:
         tos_mask=source.choice((base.tos_mask, base.tos_mask, 0, 0xFF, source.randrange(256))),
         min_payload=source.choice((base.min_payload, 0, 4, 255, 256, 260, source.randrange(2048))),
         enable=source.random() > 0.1,
+        learn_phases=source.random() < 0.3,
         max_payload=source.choice((base.max_payload, base.max_payload, 1460, 400, source.randrange(9217))),
     )
 
@@ -99,7 +100,11 @@ def settings(source: random.Random, codec: str) -> EngineConfig:
 def configure(nic: VerilatedNic, config: EngineConfig) -> None:
     """Write an `EngineConfig` into the registers."""
     settings: dict[str, dict[str, int]] = {
-        "CONTROL": {"TX_ENABLE": config.enable, "RX_ENABLE": config.enable},
+        "CONTROL": {
+            "TX_ENABLE": config.enable,
+            "RX_ENABLE": config.enable,
+            "LEARN_PHASES": config.learn_phases,
+        },
         "TOS": {"VALUE": config.tos, "MASK": config.tos_mask},
         "PAYLOAD": {"MIN": config.min_payload, "MAX": config.max_payload},
     }

@@ -13,13 +13,21 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import CodecParameters, Verdict
 
-from .golden import EngineConfig, FlowTable, packets, transmit
+from .golden import EngineConfig, packets
+from .golden.cases import alone, sharing_ports
 from .nic_codec import NIC_CODECS, codec_of
 
 Frame = tuple[bytes, bool]
 """A frame and whether it is marked bad."""
 
 BAD_SHARE = 0.02
+_PORT = 5001
+_PORTS = (*sharing_ports(3, _PORT), 40001)
+"""Of the source: three of the flows have two ways."""
+_FLAGS = (
+    *(packets.ACK,) * 20, 0x18, 0x18, *(packets.SYN,) * 3, *(packets.SYN | packets.ACK,) * 3,
+    packets.FIN | packets.ACK, packets.RST, packets.SYN | packets.FIN, packets.ACK | 0xE8,
+)  # fmt: skip
 _SPECIAL = (
     0x0000_0000, 0x8000_0000, 0x0000_0001, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0001, 0x7F80_0001,
     0x3F7F_FFFF, 0x3F80_0000, 0xBF80_0000, 0x3A80_0000, 0x3A7F_FFFF, 0x3C80_0000, 0x3C7F_FFFF,
@@ -80,12 +88,13 @@ def good(source: random.Random, long_share: float = 0.01) -> bytes:
     }
     vlan = source.getrandbits(16) if source.random() < 0.2 else None
     padding = source.randbytes(source.choice((0, 0, 0, 1, 6, 40)))
-    ports = {"source_port": source.choice((40000, 40001, 40002, 51724)), "destination_port": 5001}
+    ports = {"source_port": source.choice(_PORTS), "destination_port": _PORT}
     if source.random() < 0.25:
         return packets.udp(payload, vlan=vlan, padding=padding, **ports, **ip)
-    flags = source.choice((packets.ACK,) * 12 + (packets.SYN, packets.SYN | packets.ACK, 0x18, 0x11))
-    # The four flows keep their grid most of the time.
+    flags = source.choice(_FLAGS)
+    # Flows keep their grid most of the time.
     sequence = 4 * source.getrandbits(30) + (source.randrange(4) if source.random() < 0.1 else 0)
+    sequence -= bool(flags & packets.SYN)
     options = source.randbytes(4 * source.choice((0, 0, 0, 3, 3, 3, 5, 10, source.randrange(11))))
     return packets.tcp(
         payload,
@@ -142,7 +151,7 @@ def _header_field(source: random.Random, frame: bytearray) -> None:
             (21, (0x01, 0x80)),
             (23, (6, 17, 1, 41, 50)),
             (46, (0x00, 0x40, 0x50, 0x80, 0xF0)),
-            (47, (0x02, 0x12, 0x10, 0xFF)),
+            (47, (0x02, 0x12, 0x10, 0xFF, 0x01, 0x04, 0x14)),
             (38, (0x00, 0x01)),
         )
     )
@@ -227,7 +236,7 @@ def wire_frames(
             continue
         frame = bytearray(good(source, long_share))
         config = senders[source.random() < 1 / 30]
-        result = transmit(bytes(frame), config, FlowTable())
+        result = alone(bytes(frame), config)
         if result.verdict is Verdict.COMPRESSED:
             frame = bytearray(result.frame)
             at = result.frame.index(config.format.shim(config.format.number, 0)[:4], 34)

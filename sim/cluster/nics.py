@@ -187,7 +187,8 @@ class GoldenNic(Nic):
             "min_payload": payload("MIN"),
             "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
         }
-        self._tx = EngineConfig(enable=bool(control("TX_ENABLE")), **settings)
+        learn = bool(control("LEARN_PHASES"))
+        self._tx = EngineConfig(enable=bool(control("TX_ENABLE")), learn_phases=learn, **settings)
         self._rx = EngineConfig(enable=bool(control("RX_ENABLE")), **settings)
 
     def _field(self, name: str) -> Callable[[str], int]:

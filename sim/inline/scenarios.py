@@ -49,15 +49,19 @@ def _compared(place: str, arrived: Sequence[Arrived], expected: Sequence[bytes])
 
 
 def gradients(count: int, scale: float, *, tagged: bool = True) -> list[bytes]:
-    """Make TCP segments of one connection that carry fp32 values of a Laplace distribution."""
+    """Make TCP segments of one connection that carry fp32 values of a Laplace distribution.
+
+    If they are tagged, its SYN comes first.
+    """
     values = np.random.default_rng(SEED).laplace(0, scale, count * PAYLOAD // 4).astype("<f4").tobytes()
-    return [
+    segments = [
         packets.tcp(
             values[at : at + PAYLOAD], sequence=at, tcp_options=b"\x01\x01\x08\x0a" + bytes(8),
             tos=0x28 if tagged else 0,
         )
         for at in range(0, count * PAYLOAD, PAYLOAD)
     ]  # fmt: skip
+    return [packets.OPENING, *segments] if tagged else segments
 
 
 @dataclass(frozen=True)

@@ -267,6 +267,7 @@ def measure(nic: VerilatedNic, step: Callable[[str], None] = lambda text: None) 
     frame is not treated as the kind says.
     """
     step("measuring throughput")
+    nic.transmit([packets.OPENING])
     rates = tuple(_rates(nic))
     step("measuring 64-byte frames")
     idle = tuple(_idle(nic))

@@ -2,14 +2,14 @@
 """The golden model's blocks of a capture's tagged payloads, for each codec and bound."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from inceptionn import wire
 from inceptionn.wire import Verdict
 
-from ..golden import EngineConfig, FlowTable, transmit
+from ..golden import FlowTable, transmit
 from ..golden.formats import Format, Planes, format_of
 from ..golden.parse import parse
 from ..nic_codec import NIC_CODECS
@@ -36,34 +36,45 @@ class Ratio:
         return self.payload_bytes / self.wire_bytes if self.wire_bytes else 1.0
 
 
-def payloads(frames: Iterable[bytes], tos: int = wire.DEFAULT_TOS) -> list[bytes]:
+def payloads(
+    frames: Iterable[bytes], half: bool = False, learn_phases: bool = False
+) -> dict[wire.LaneType, list[bytes]]:
     """Return the payloads that an engine out of reset would compress, or send raw only for their size.
 
-    ``tos`` tags them.
+    ``half``: it has bf16 lanes, too. ``learn_phases``: it takes flows without a SYN.
     """
-    config, flows, found = EngineConfig(tos=tos), FlowTable(), []
+    codec = replace(NIC_CODECS["planes"], half=half)
+    config, flows = replace(codec.config(), learn_phases=learn_phases), FlowTable()
+    found: dict[wire.LaneType, list[bytes]] = {form.kind: [] for form in config.forms.values()}
     for frame in frames:
         if transmit(frame, config, flows).verdict in _ELIGIBLE:
             _, headers = parse(frame, config.tags, config.tos_mask, whole=True)
             assert headers is not None
-            found.append(frame[headers.payload : headers.end])
+            found[config.form_of(headers.tos).kind].append(frame[headers.payload : headers.end])
     return found
 
 
-def ratios(frames: Sequence[bytes], bounds: Sequence[int] = BOUNDS, *, half: bool = False) -> list[Ratio]:
+def ratios(
+    frames: Sequence[bytes],
+    bounds: Sequence[int] = BOUNDS,
+    *,
+    half: bool = False,
+    learn_phases: bool = False,
+) -> list[Ratio]:
     """Return the ratio of each codec at each bound, paper in mode ``bounded``.
 
-    ``half``: also that of `BF16` over the payloads tagged as bf16.
+    ``half``: also that of `BF16` over the payloads tagged as bf16. ``learn_phases`` as for `payloads`.
     """
     found = []
-    sent = payloads(frames)
+    sent = payloads(frames, half, learn_phases)
     for name, codec in NIC_CODECS.items():
         parameters = {k: codec.spec.parameters(k) for k in bounds}
-        found += [_ratio(name, k, format_of(numbers), sent) for k, numbers in parameters.items()]
+        found += [
+            _ratio(name, k, format_of(numbers), sent[wire.FP32_LANES]) for k, numbers in parameters.items()
+        ]
     if half:
-        tagged = payloads(frames, wire.DEFAULT_BF16_TOS)
         forms = {k: Planes(wire.planes_parameters(k), wire.BF16_LANES) for k in bounds}
-        found += [_ratio(BF16, k, form, tagged) for k, form in forms.items()]
+        found += [_ratio(BF16, k, form, sent[wire.BF16_LANES]) for k, form in forms.items()]
     return found
 
 

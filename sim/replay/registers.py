@@ -4,8 +4,8 @@
 from dataclasses import replace
 
 from inceptionn.hdl.control.registers import VERDICTS, Direction, parameters_word
-from inceptionn.wire import CodecParameters
 
+from ..golden import EngineConfig
 from ..nic_codec import NIC_CODECS, NicCodec, codec_of, read_codec
 from ..verilated import VerilatedNic
 from .totals import ReplayError, Totals
@@ -57,9 +57,12 @@ def identify(nic: VerilatedNic) -> NicCodec:
         raise ReplayError(str(error)) from error
 
 
-def configure(nic: VerilatedNic, settings: CodecParameters) -> None:
-    """Write the codec's settings. Raise `ReplayError` if the NIC has another codec."""
-    found, wanted = identify(nic), codec_of(settings)
+def configure(nic: VerilatedNic, config: EngineConfig) -> None:
+    """Write the codec's settings, and `learn_phases`. Raise `ReplayError` if the NIC has another codec."""
+    found, wanted = identify(nic), codec_of(config.parameters)
     if found.name != wanted.name:
         raise ReplayError(f"the NIC has the codec {found.name}, not {wanted.name}")
-    nic.write(found.registers["PARAMETERS"].offset, parameters_word(settings))
+    nic.write(found.registers["PARAMETERS"].offset, parameters_word(config.parameters))
+    if config.learn_phases:
+        control = found.registers["CONTROL"]
+        nic.write(control.offset, control.reset | control["LEARN_PHASES"].put(1))

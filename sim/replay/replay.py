@@ -56,7 +56,7 @@ class Replay:
 
 def run(nic: VerilatedNic, frames: Sequence[bytes], config: EngineConfig, bar: Progress) -> Replay:
     """Run a whole replay on a NIC fresh out of reset; raise `ReplayError` at the first disagreement."""
-    configure(nic, config.parameters)
+    configure(nic, config)
     begin, cycle = time.perf_counter(), nic.cycle
     task = bar.add_task("both engines", total=2 * len(frames))
     wire, host = nic.loopback(frames, progress=lambda n: bar.advance(task, n))
@@ -101,6 +101,13 @@ def replay(
         one_of(CODECS, f"{{}}; default: --verilog's or {DEFAULT_CODEC}.", "--codec", metavar="CODEC"),
     ] = None,
     half: HalfOption = False,
+    learn_phases: Annotated[
+        bool,
+        typer.Option(
+            "--learn-phases",
+            help="Also compress TCP flows whose SYN is not in the capture: the register LEARN_PHASES.",
+        ),
+    ] = False,
     waves: Annotated[
         Path | None,
         typer.Option(
@@ -144,7 +151,7 @@ def replay(
             if half and not found.half:
                 raise ReplayError(f"{path.name} has no bf16 lanes")
             chosen(found.name, mode)
-            config = replace(found.config(), parameters=found.spec.parameters(k, mode))
+            config = replace(found.config(k, mode), learn_phases=learn_phases)
             step("replaying")
             done = run(nic, frames, config, bar)
             figures = None
@@ -152,7 +159,7 @@ def replay(
                 nic.reset()
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
-        compared = ratios(frames, half=found.half)
+        compared = ratios(frames, half=found.half, learn_phases=learn_phases)
     if capture.broken:
         output.console.print(f"{capture.broken} broken frames of the capture left out")
     print_tables(output.console, pcap, done.totals, figures, compared)
@@ -161,7 +168,7 @@ def replay(
         writer.write(done.wire)
         writer.close()
     facts: dict[str, Any] = {"capture": str(pcap), "broken_frames": capture.broken}
-    facts |= {"bound": k, "codec": found.name, "mode": mode, "half": found.half}
+    facts |= {"bound": k, "codec": found.name, "mode": mode, "half": found.half, "learn_phases": learn_phases}
     output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

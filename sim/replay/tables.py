@@ -33,6 +33,10 @@ def traffic(pcap: Path, totals: Totals) -> Table:
         rows.append((f"{codec.spec.unit} with {label}", f"{count / counted if counted else 0:.1%}"))
     rows += [
         ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),
+        (
+            "TCP flows: grid from their SYN, from a segment",
+            f"{totals.flows}, {totals.assumed_flows}",
+        ),
         *((f"checksums verified: {name}", f"{count:,}") for name, count in totals.checksums.items()),
         ("hardware counters reconciled", f"{totals.counters}"),
         ("cycles, cycles per second", f"{totals.cycles:,}, {totals.cycles / totals.seconds:,.0f}"),
@@ -114,3 +118,8 @@ def print_tables(
         tables += [throughput(figures), latency(figures)]
     for table in tables:
         console.print(table)
+    if totals.unknown_flows:
+        console.print(
+            f"no SYN in the capture: {totals.unknown_flows} tagged TCP flows, which passed raw, since "
+            "only a SYN tells where values begin. --learn-phases believes their first segments."
+        )

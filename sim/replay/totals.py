@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inceptionn.wire import BF16_LANES, EXPONENT_BIAS, Verdict
+from inceptionn.wire import BF16_LANES, EXPONENT_BIAS, LANE_BYTES, Verdict
 
 from ..golden import EngineConfig, FlowTable, Result, receive, transmit
 from ..nic_codec import codec_of
 from ..verilated import Output
 from . import referee
+from .grids import Grids
 
 SHIM_NUMBER = 3
 """Byte of the shim that tells the bound, and with planes the type of the lanes."""
@@ -59,6 +60,12 @@ class Totals:
     """Hardware counters that were read and agreed."""
     cycles: int = 0
     seconds: float = 0.0
+    flows: int = 0
+    """TCP flows with compressed frames whose values were judged on the grid that their SYN gives."""
+    assumed_flows: int = 0
+    """Those without a SYN in the capture, judged on the grid of their first segment (`learn_phases`)."""
+    unknown_flows: int = 0
+    """TCP flows that passed raw since the capture has no SYN of them."""
 
     @property
     def ratio(self) -> float:
@@ -114,19 +121,25 @@ def compare(
     return results
 
 
-def _errors(sent: bytes, restored: bytes, payload: int, exact: int, half: bool) -> tuple[float, int]:
-    """Return the largest error of a frame's floats below the exponent ``exact``; ``half``: they are bf16.
+def _errors(
+    sent: bytes, restored: bytes, payload: int, first: int, exact: int, size: int
+) -> tuple[float, int]:
+    """Return the largest error of a frame's floats below the exponent ``exact``.
 
-    Also returns how many of the others changed.
+    The first begins ``first`` bytes after the beginning of the payload; they have ``size`` bytes, where 2 are
+    a bf16. Also returns how many of the others changed, and of the bytes of values that are not whole.
     """
+    begin = payload + first
+    end = len(restored) - (len(restored) - begin) % size
     before, after = (
-        np.frombuffer(frame, "<u2", offset=payload).astype("<u4") << 16
-        if half else np.frombuffer(frame, "<u4", offset=payload)
-        for frame in (sent[: len(restored)], restored)
-    )  # fmt: skip
+        np.frombuffer(frame[begin:end], f"<u{size}").astype("<u4") << 32 - 8 * size
+        for frame in (sent, restored)
+    )
     small = (before >> 23 & 0xFF) < exact
     difference = np.abs(before[small].view("<f4").astype(float) - after[small].view("<f4"))
-    return float(difference.max(initial=0)), int(np.count_nonzero(before[~small] != after[~small]))
+    parts = ((sent[at], restored[at]) for at in (*range(payload, begin), *range(end, len(restored))))
+    changed = int(np.count_nonzero(before[~small] != after[~small])) + sum(a != b for a, b in parts)
+    return float(difference.max(initial=0)), changed
 
 
 def tally(
@@ -138,7 +151,7 @@ def tally(
     Raises `ReplayError` for a broken bound or checksum.
     """
     totals = Totals(frames=len(sent), bound=2.0 ** (config.parameters.e0 - EXPONENT_BIAS))
-    codec, exact = codec_of(config.parameters), config.parameters.exact_exponent
+    codec, exact, grids = codec_of(config.parameters), config.parameters.exact_exponent, Grids()
     classes, checksums = np.zeros(len(codec.counters), int), Counter[str]()
     for number, (frame, on_wire, at_host, (out, _)) in enumerate(zip(sent, wire, host, results, strict=True)):
         totals.host_bytes += len(frame)
@@ -148,11 +161,16 @@ def tally(
             checksums.update(referee.check(frame, on_wire.data, at_host.data, compressed))
         except referee.ChecksumError as error:
             raise ReplayError(f"frame {number}: {error}") from error
+        headers = grids.read(frame)
+        if headers is not None and out.verdict is Verdict.UNKNOWN_FLOW:
+            grids.unknown(headers)
         if compressed:
             payload = referee.payload_offset(frame)
-            number = on_wire.data[payload + SHIM_NUMBER]
-            half = config.bf16_tos is not None and number >= BF16_LANES.shim_offset
-            small, large = _errors(frame, at_host.data, payload, exact, half)
+            shim = on_wire.data[payload + SHIM_NUMBER]
+            half = config.bf16_tos is not None and shim >= BF16_LANES.shim_offset
+            size = BF16_LANES.bytes if half else LANE_BYTES
+            first = grids.first_value(headers, size) if headers else 0
+            small, large = _errors(frame, at_host.data, payload, first, exact, size)
             if half:
                 totals.bf16_frames += 1
                 totals.bf16_lanes += out.lanes
@@ -164,6 +182,8 @@ def tally(
                 raise ReplayError(
                     f"frame {number}: a value that the codec keeps was not restored bit for bit"
                 )
+            if small > totals.bound and config.parameters.bounded:
+                raise ReplayError(f"frame {number}: an error of {small!r} exceeds the bound {totals.bound!r}")
             totals.compressed_frames += 1
             totals.payload_bytes += len(at_host.data) - payload
             totals.block_bytes += len(on_wire.data) - payload
@@ -171,8 +191,8 @@ def tally(
         elif at_host.data != frame:
             raise ReplayError(f"frame {number} ({out.verdict.name}): not bit for bit at the host")
         tick()
-    if totals.largest_error > totals.bound and config.parameters.bounded:
-        raise ReplayError(f"largest error {totals.largest_error!r} exceeds the bound {totals.bound!r}")
+    totals.flows, totals.assumed_flows = len(grids.by_syn), len(grids.by_segment)
+    totals.unknown_flows = len(grids.without)
     totals.codec, totals.half = codec.name, config.bf16_tos is not None
     totals.classes = dict(zip(codec.counters, classes.tolist(), strict=True))
     totals.checksums = dict(checksums)

@@ -34,12 +34,13 @@ class TosError(OSError):
 def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> None:
     """Mark what a socket sends from now on; IPv4 and IPv6 (traffic class), TCP and UDP.
 
-    Best called before ``connect`` or ``listen`` (connections that a marked listener accepts are marked). Only
-    then can the maximum segment size be made a multiple of 4: that of the route to ``peer``, an address as
-    ``connect`` takes it, if given. On a connection that exists already, packets carry the mark, but segments
-    may begin inside a float; the NIC then leaves them as they are. (A ``connect`` that fails makes the kernel
-    forget the size: mark again.) TCP sockets also get TCP_NODELAY. A socket keeps its SO_PRIORITY, which the
-    kernel would change with the byte; one above 6 takes CAP_NET_ADMIN.
+    Call it before ``connect`` or ``listen`` (connections that a marked listener accepts are marked). Only
+    then does the connection's SYN carry the mark, by which NICs know where its values begin; others pass raw
+    (``UNKNOWN_FLOW``, ``docs/wire-format.md``, section 7) unless the NIC's ``LEARN_PHASES`` is set. A marked
+    connection may change to the other mark. Only before ``connect``, too, can the maximum segment size be a
+    multiple of 4: that of the route to ``peer``, an address as ``connect`` takes it, if given. (A ``connect``
+    that fails makes the kernel forget the size: mark again.) TCP sockets also get TCP_NODELAY. A socket keeps
+    its SO_PRIORITY, which the kernel would change with the byte; one above 6 takes CAP_NET_ADMIN.
 
     ``tos``: 0x28 for fp32, 0x2C for bf16, or another of 4..252, its two low bits zero, since they belong to
     ECN and keep the kernel's values. Raises ``ValueError`` for other values or sockets, `TosError` if the
@@ -64,7 +65,9 @@ def untag(sock: socket.socket) -> None:
 def tagged(sock: socket.socket, tos: int = DEFAULT_TOS) -> Iterator[socket.socket]:
     """Mark the socket in this context; its end restores the former ToS.
 
-    A TCP socket may send long after a write: end the context only when the other side has confirmed the data.
+    NICs compress a TCP connection only if it was marked before ``connect``, and those values that begin at a
+    multiple of 4 bytes from its first byte. A TCP socket may send long after a write: end the context only
+    when the other side has confirmed the data.
     """
     before = tos_of(sock)
     tag(sock, tos)

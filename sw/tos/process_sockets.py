@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Marks the connections of other, unmodified processes: ``inceptionn tag`` and ``inceptionn untag``.
+"""Marks the open connections of other, unmodified processes: ``inceptionn tag`` and ``inceptionn untag``.
+
+NICs compress such a connection only while their register ``LEARN_PHASES`` is set (:func:`~.mark.tag`).
 
 Linux only (5.6 or newer): pidfd_getfd gives this process a second handle of the same socket, for which it
 needs the right to trace the other process (ptrace; root has it).
@@ -145,15 +147,17 @@ def tag_command(
         ),
     ] = f"{DEFAULT_TOS:#x}",
 ) -> None:
-    """Mark another process's TCP connection, so that NICs compress what it sends.
+    """Mark another process's TCP connection, so that NICs with CONTROL.LEARN_PHASES compress what it sends.
 
-    The connection must carry only fp32 values, or with 0x2c only bf16: any other data would be corrupted.
+    The connection must carry only fp32 values, or with 0x2c only bf16, and each segment must begin with one:
+    any other data would be corrupted. Other NICs pass it raw, since its SYN was not marked.
     """
     with usage_error("--tos"):
         mark = byte_of(tos)
     if mark % 4 or not mark:  # the two low bits are ECN's
         raise typer.BadParameter(f"must be a multiple of 4 from 4 to 252, not {tos}", param_hint="--tos")
     _change(pid, peer, lambda sock: tag(sock, mark))
+    typer.echo("it was open already, so NICs compress it only with CONTROL.LEARN_PHASES")
 
 
 def untag_command(pid: Pid, peer: Peer) -> None:

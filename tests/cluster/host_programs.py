@@ -79,13 +79,18 @@ def receive(folder: str, port: str, marked: str = "1") -> None:
 
 
 def send(host: str, port: str, seed: str, count: str, marked: str = "1", pieces: str = "1") -> None:
-    """Send gradients in equal pieces; the next piece follows when a line of input comes."""
+    """Send gradients in equal pieces; the next piece follows when a line of input comes.
+
+    ``marked`` is a key of `MARKS`, or "late" for a mark on the connection once it stands.
+    """
     data = gradients(int(seed), int(count), marked).tobytes()
     with socket.socket() as connection:
         connection.settimeout(PATIENCE)
         if marked in MARKS:
             tos.tag(connection, MARKS[marked], peer=(host, int(port)))
         connection.connect((host, int(port)))
+        if marked == "late":
+            tos.tag(connection)
         step = len(data) // int(pieces)
         for number in range(int(pieces)):
             if number:

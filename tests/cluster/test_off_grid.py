@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Segments of a tagged connection that begin or end inside a float arrive exactly."""
+"""What NICs do not know to begin with a float arrives exactly: parts of floats, connections marked late."""
 
 import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
-from cluster_hosts import MakeCluster, gradients, no_checksum_errors, result, seen, start, wait_for_line
+from cluster_hosts import (
+    BOUND,
+    MakeCluster,
+    gradients,
+    no_checksum_errors,
+    result,
+    seen,
+    start,
+    wait_for_line,
+)
 
 from inceptionn.hdl.control.registers import REGISTERS
 
@@ -43,3 +52,22 @@ def test_segments_of_one_two_and_three_bytes_are_delivered_exactly(
     assert registers["TX_PHASE"] >= 4, "off the grid"
     assert registers["TX_COMPRESSED"] >= 2
     assert no_checksum_errors(reports)
+
+
+def test_a_connection_marked_after_connect_passes_raw(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """Until the register says that segments may be trusted."""
+    cluster = make_cluster(2, "golden")
+    for trusted in (False, True):
+        sink = start(cluster, 1, "receive", tmp_path, PORT, "0")
+        assert wait_for_line(sink) == "ready"
+        result(start(cluster, 0, "send", "host1", PORT, SEED, 20_000, "late"))
+        assert result(sink)["end"] == "closed"
+        registers = cluster.host_reports()[0].registers
+        came = np.frombuffer((tmp_path / f"received-{PORT}").read_bytes(), np.float32)
+        sent = gradients(SEED, 20_000)
+        assert (registers["TX_COMPRESSED"] > 0, np.array_equal(came, sent)) == (trusted, not trusted)
+        assert np.abs(came - sent).max() <= BOUND
+        assert registers["TX_UNKNOWN_FLOW"] > 10
+        cluster.nics[0].write(
+            "CONTROL", REGISTERS["CONTROL"].reset | REGISTERS["CONTROL"]["LEARN_PHASES"].put(1)
+        )

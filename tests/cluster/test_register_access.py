@@ -14,7 +14,7 @@ from inceptionn.hdl.control.map_formats import bound_word
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.cluster.register_server import SOCKET, answer
-from inceptionn.sim.golden.packets import tcp
+from inceptionn.sim.golden.packets import OPENING, tcp
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS, DEFAULT_TOS_MASK
 
 
@@ -45,7 +45,7 @@ def test_registers_of_bf16_lanes(make_cluster: Callable[..., Cluster], tmp_path:
     cluster = make_cluster(1, "golden", codecs="planes-half")
     where = ["--cluster", "host0", "--socket", str(cluster.folder / SOCKET)]
     nic, frame = cluster.nics[0], tcp(bytes(400), tos=DEFAULT_BF16_TOS)
-    nic.exchange([frame, tcp(bytes(400))], [])
+    nic.exchange([OPENING, frame, tcp(bytes(400))], [])
     assert main(["regs", "set", "TOS.BF16", "0", *where]) == 0
     assert nic.read("TOS") == DEFAULT_TOS_MASK << 8 | DEFAULT_TOS
     assert nic.exchange([frame], [])[0] == [frame]

@@ -11,7 +11,7 @@ from inceptionn.sim.cluster import HostReport, Report
 from inceptionn.sim.cluster.network.kernel_counters import checksum_errors, parse
 from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.cluster.report import end_table, live_table
-from inceptionn.sim.golden.packets import tcp
+from inceptionn.sim.golden.packets import OPENING, tcp
 
 
 def text(table: object) -> list[str]:
@@ -29,6 +29,8 @@ def registers() -> dict[str, int]:
     """
     nic = GoldenNic()
     ones = np.ones(100, np.float32).tobytes()
+    nic.exchange([OPENING], [])
+    nic.write("COMMAND", 1)
     nic.exchange([tcp(bytes(400)), tcp(ones), tcp(b"x" * 6, tos=0)], [(b"\xff" * 60, False)])
     return nic.read_all()
 
@@ -62,6 +64,8 @@ def test_figures_of_a_host_without_a_nic() -> None:
 def planes() -> dict[str, int]:
     """Of a NIC with the planes codec that has sent 99 lanes: 12 groups of zeros and one of ones."""
     nic = GoldenNic("planes")
+    nic.exchange([OPENING], [])
+    nic.write("COMMAND", 1)
     nic.exchange([tcp(bytes(4 * 96) + np.ones(3, np.float32).tobytes())], [])
     return nic.read_all()
 

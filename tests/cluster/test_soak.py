@@ -18,7 +18,7 @@ CODECS = os.environ.get("SOAK_CODEC", "").split(",")
 if CODECS == [""]:
     CODECS = ["paper", pytest.param("planes-half", marks=pytest.mark.slow)]
 RANKS = 4
-_RAW = ("SHORT", "LONG", "ALIGNMENT", "PHASE", "EXPANDED", "AMBIGUOUS")
+_RAW = ("SHORT", "LONG", "ALIGNMENT", "UNKNOWN_FLOW", "PHASE", "EXPANDED", "AMBIGUOUS")
 _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded
 
 

@@ -31,6 +31,7 @@ def test_sums_pass_unchanged(nic: VerilatedNic, codec: str) -> None:
         packets.tcp(payload, tos=0x28, source_port=40000, destination_port=5001, sequence=4 * number)
         for number, payload in enumerate([*payloads, off])
     ]
+    nic.transmit([packets.tcp(b"", sequence=-1, destination_port=5001, flags=packets.SYN)])
     wired = nic.transmit([(frame, False) for frame in frames])
     assert len(wired[3].data) < len(frames[3])
     came = nic.receive([(frame.data, frame.bad) for frame in wired])

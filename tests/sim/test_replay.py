@@ -22,6 +22,7 @@ from scapy.utils import rdpcap, wrpcapng
 from inceptionn import wire
 from inceptionn.sim.capture import read_capture, read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.golden.cases import alone, sharing_ports
 from inceptionn.sim.golden.values import bf16_payload
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.nic_verilog import nic_verilog
@@ -43,11 +44,13 @@ class ModelNic:
         self.spoil = spoil
         self.codec = replace(NIC_CODECS[codec], half=half)
         self.parameters = self.codec.spec.parameters(wire.DEFAULT_K)
+        self.learn_phases = False
         self.counters: dict[int, int] = {}
         self.cycle = 0
 
     def loopback(self, frames: Sequence[bytes], **_: Any) -> tuple[list[Output], list[Output]]:
         config, flows = replace(self.codec.config(), parameters=self.parameters), FlowTable()
+        config = replace(config, learn_phases=self.learn_phases)
         timing = Timing(0, 0, 0, 0)
         out, back = [], []
         for frame in frames:
@@ -83,18 +86,26 @@ class ModelNic:
         return self.counters.get(address & ~4, 0) >> (32 if address & 4 else 0) & 0xFFFF_FFFF
 
     def write(self, address: int, value: int) -> None:
+        control = self.codec.registers["CONTROL"]
+        if address == control.offset:
+            self.learn_phases = bool(control["LEARN_PHASES"].get(value))
+            assert value == control.reset | control["LEARN_PHASES"].put(self.learn_phases)
+            return
         assert address == self.codec.registers["PARAMETERS"].offset
         self.parameters = self.codec.spec.from_numbers((value & 0xFF, value >> 8 & 0xFF, value >> 16))
 
 
-def run(nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None) -> replay.Totals:
-    config = nic.codec.config(k, mode)
+def run(
+    nic: ModelNic, frames: list[bytes], k: int = 10, mode: str | None = None, learn: bool = False
+) -> replay.Totals:
+    config = replace(nic.codec.config(k, mode), learn_phases=learn)
     return replay.run(nic, frames, config, Progress(disable=True)).totals  # type: ignore[arg-type]
 
 
 def small_mix() -> list[bytes]:
-    """Compressed, expanded, untagged and short frames."""
+    """Make a SYN, and compressed, expanded, untagged and short frames."""
     return [
+        packets.OPENING,
         *segments(gradients, 1500, 4),
         *segments(RAW, 1500, 2),
         *segments(gradients, 1500, 2, tos=0),
@@ -107,16 +118,17 @@ def small_mix() -> list[bytes]:
 def test_totals_of_a_small_mix(codec: str) -> None:
     totals = run(ModelNic(codec=codec), small_mix())
     assert totals.codec == codec
-    assert totals.frames == 10
-    assert totals.transmit == {"COMPRESSED": 5, "UNTAGGED": 2, "SHORT": 1, "EXPANDED": 2}
-    assert totals.receive == {"RESTORED": 5, "UNTAGGED": 2, "NO_SHIM": 3}
+    assert totals.frames == 11
+    assert totals.transmit == {"COMPRESSED": 5, "UNTAGGED": 2, "SYN": 1, "SHORT": 1, "EXPANDED": 2}
+    assert totals.receive == {"RESTORED": 5, "UNTAGGED": 2, "SYN": 1, "NO_SHIM": 3}
     assert totals.payload_bytes == 4 * 1460 + 400
     assert totals.lanes == totals.payload_bytes // 4
     groups = 4 * 46 + 13
     assert sum(totals.classes.values()) == (totals.lanes if codec == "paper" else groups)
     assert totals.host_bytes - totals.wire_bytes == totals.payload_bytes - totals.block_bytes
     assert 0 < totals.largest_error < totals.bound == 2**-10
-    assert totals.checksums == {referee.IP_HEADER: 20, referee.HOST: 10, referee.WIRE: 5}
+    assert totals.checksums == {referee.IP_HEADER: 22, referee.HOST: 11, referee.WIRE: 5}
+    assert (totals.flows, totals.assumed_flows, totals.unknown_flows) == (1, 0, 0)
     assert totals.ratio > 1.5
     assert totals.payload_ratio > 2
 
@@ -124,10 +136,11 @@ def test_totals_of_a_small_mix(codec: str) -> None:
 def test_bf16_beside_fp32() -> None:
     """Each type has its sums, errors by its own values, and counters; without bf16 lanes ToS 0x2C passes."""
     fp32, bf16 = gradients(np.random.default_rng(2), 352), bf16_payload("gradients", 704)
-    frames = [packets.tcp(fp32.tobytes()), packets.tcp(bf16, sequence=1408, tos=0x2C), packets.tcp(b"1")]
+    frames = [packets.OPENING, packets.tcp(fp32.tobytes()), packets.tcp(bf16, sequence=1408, tos=0x2C)]
+    frames.append(packets.tcp(b"1"))
     totals = run(ModelNic(codec="planes", half=True), frames)
     assert (totals.lanes, totals.bf16_frames, totals.bf16_lanes) == (352, 1, 704)
-    assert totals.transmit == {"COMPRESSED": 2, "SHORT": 1}
+    assert totals.transmit == {"COMPRESSED": 2, "SYN": 1, "SHORT": 1}
     assert sum(totals.classes.values()) == 44 + 44
     assert 1.5 < totals.bf16_ratio < totals.payload_bytes / totals.block_bytes
     assert 0 < totals.largest_error <= totals.bound
@@ -135,7 +148,7 @@ def test_bf16_beside_fp32() -> None:
     assert found["planes, bf16"].wire_bytes == totals.bf16_block_bytes
     assert found["planes"].wire_bytes == totals.block_bytes - totals.bf16_block_bytes
     without = run(ModelNic(codec="planes"), frames)
-    assert without.transmit == {"COMPRESSED": 1, "UNTAGGED": 1, "SHORT": 1}
+    assert without.transmit == {"COMPRESSED": 1, "UNTAGGED": 1, "SYN": 1, "SHORT": 1}
     assert without.bf16_lanes == 0
     spoilt = ModelNic(codec="planes", half=True)
     spoilt.counters[spoilt.codec.registers["TX_LANES_BF16"].offset] = 1
@@ -143,16 +156,48 @@ def test_bf16_beside_fp32() -> None:
         run(spoilt, frames)
 
 
+def test_values_are_judged_on_the_stream_s_grid_and_not_on_the_engine_s() -> None:
+    """A flow that was displaced is learnt anew in mid-value; the block keeps the bound, the values do not."""
+    a, b, c = sharing_ports(3)
+    data = gradients(np.random.default_rng(2), 1000).tobytes()
+    frames = [
+        packets.tcp(b"", sequence=7, source_port=a, flags=packets.SYN),
+        packets.tcp(data[:1000], sequence=8, source_port=a),
+        packets.tcp(data[1000:1402], sequence=1008, source_port=a),
+        *(packets.tcp(b"", source_port=port, flags=packets.SYN) for port in (b, c)),
+        packets.tcp(data[1402:2802], sequence=1410, source_port=a),
+    ]
+    totals = run(ModelNic(), frames)
+    assert totals.transmit == {"COMPRESSED": 1, "SYN": 3, "ALIGNMENT": 1, "UNKNOWN_FLOW": 1}
+    assert (totals.flows, totals.unknown_flows) == (1, 0)
+    with pytest.raises(replay.ReplayError, match="^frame 5: "):
+        run(ModelNic(), frames, learn=True)
+
+
+def test_flows_without_a_syn(capsys: pytest.CaptureFixture[str]) -> None:
+    frames = [packets.tcp(frame[54:], sequence=3) for frame in segments(gradients, 1500, 2)]
+    totals = run(ModelNic(), frames)
+    assert (totals.transmit, totals.unknown_flows) == ({"UNKNOWN_FLOW": 2}, 1)
+    assert ratios(frames, (10,))[0].payload_bytes == 0
+    print_tables(Console(width=300, force_terminal=False), CAPTURE, totals, None, ratios(frames))
+    assert "no SYN in the capture: 1 tagged TCP flows, which passed raw" in capsys.readouterr().out
+    learnt = run(ModelNic(), frames, learn=True)
+    assert (learnt.transmit, learnt.unknown_flows) == ({"COMPRESSED": 2}, 0)
+    assert (learnt.flows, learnt.assumed_flows) == (0, 1)
+    assert ratios(frames, (10,), learn_phases=True)[0].payload_bytes == 2 * 1460
+    assert 0 < learnt.largest_error <= learnt.bound
+
+
 def test_malformed_frames_pass_like_any_other() -> None:
     """IP lengths that cannot be, and frames that end anywhere in their headers."""
-    whole = small_mix()
+    opening, *whole = small_mix()
     frames = [frame[:size] for frame in whole[:1] + whole[-2:] for size in range(1, 60)]
     tagged = packets.ethernet(whole[0][14:], vlan=7)
     frames += [tagged[:size] for size in range(12, 44)]
     for length in (0, 1, 19, 20, 39, 0xFFFF):
         frames += [frame[:16] + length.to_bytes(2, "big") + frame[18:] for frame in (whole[0], whole[-1])]
-    totals = run(ModelNic(), [*frames, whole[0]])
-    assert totals.frames == len(frames) + 1
+    totals = run(ModelNic(), [opening, *frames, opening, whole[0]])
+    assert totals.frames == len(frames) + 3
     assert totals.compressed_frames == 1
     assert totals.checksums[referee.WIRE] == 1
 
@@ -173,6 +218,7 @@ def test_whole_capture_on_the_model(codec: str, ratio: float) -> None:
     assert totals.transmit["COMPRESSED"] == totals.receive["RESTORED"] > 200
     assert {"UNTAGGED", "SYN", "SHORT", "NOT_IPV4"} <= totals.transmit.keys()
     assert "MALFORMED" not in totals.receive
+    assert (totals.flows, totals.assumed_flows, totals.unknown_flows) == (8, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -196,17 +242,17 @@ def spoil_byte(outputs: list[Output], number: int, at: int) -> None:
     ("spoil", "text"),
     [
         (
-            lambda w, h: spoil_byte(w, 1, 100),
-            "frame 1 on the wire .COMPRESSED.: byte 100 is 0x.. instead of 0x..",
+            lambda w, h: spoil_byte(w, 2, 100),
+            "frame 2 on the wire .COMPRESSED.: byte 100 is 0x.. instead of 0x..",
         ),
-        (lambda w, h: spoil_byte(h, 6, 3), "frame 6 at the host .UNTAGGED.: byte 3 is"),
+        (lambda w, h: spoil_byte(h, 7, 3), "frame 7 at the host .UNTAGGED.: byte 3 is"),
         (
-            lambda w, h: h.__setitem__(2, h[2]._replace(bad=True)),
-            "frame 2 at the host .RESTORED.: marked bad",
+            lambda w, h: h.__setitem__(3, h[3]._replace(bad=True)),
+            "frame 3 at the host .RESTORED.: marked bad",
         ),
         (
-            lambda w, h: w.__setitem__(0, w[0]._replace(data=w[0].data[:-1])),
-            "frame 0 on the wire .COMPRESSED.: [0-9]+ bytes instead of [0-9]+",
+            lambda w, h: w.__setitem__(1, w[1]._replace(data=w[1].data[:-1])),
+            "frame 1 on the wire .COMPRESSED.: [0-9]+ bytes instead of [0-9]+",
         ),
     ],
 )
@@ -264,7 +310,7 @@ def test_payloads_of_every_code_and_bytes_of_planes() -> None:
     config = EngineConfig(parameters=wire.planes_parameters(10))
     for kind, values in PAYLOADS["planes"].items():
         for frame in segments(values, 1500, 1):
-            counts = transmit(frame, config, FlowTable()).counts
+            counts = alone(frame, config).counts
             if kind.startswith("code"):
                 assert max(range(16), key=counts.__getitem__) == int(kind.split()[1].rstrip(",")), kind
     assert [plane_bytes("paper", n) for n in (4, 32, 36, 1460)] == [2, 2, 4, 92]
@@ -278,7 +324,7 @@ def test_little_is_saved(codec: str, mtu: int) -> None:
     config = EngineConfig(parameters=NIC_CODECS[codec].spec.parameters(10))
     for options in (b"", TIMESTAMPS):
         (frame,) = segments(PAYLOADS[codec]["less than a beat saved"], mtu, 1, options=options)
-        result = transmit(frame, config, FlowTable())
+        result = alone(frame, config)
         assert result.verdict is wire.Verdict.COMPRESSED
         assert 0 < len(frame) - len(result.frame) <= wire.BURST_BYTES
 
@@ -311,7 +357,7 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for expected in (
         "digits.pcap through both engines",
-        "10, 5",
+        "11, 5",
         "largest error, bound",
         "expanded",
         "no shim",
@@ -374,11 +420,11 @@ def test_rows_of_frames() -> None:
     done = replay.run(nic, frames, config, Progress(disable=True))  # type: ignore[arg-type]
     rows = done.frames(frames)
     assert len(rows) == len(frames) == len(done.wire)
-    assert rows[0] == {
-        "frame": 0, "host_bytes": len(frames[0]), "wire_bytes": len(done.wire[0]),
+    assert rows[1] == {
+        "frame": 1, "host_bytes": len(frames[1]), "wire_bytes": len(done.wire[1]),
         "transmit": "COMPRESSED", "receive": "RESTORED",
     }  # fmt: skip
-    assert len(done.wire[0]) < len(frames[0])
+    assert len(done.wire[1]) < len(frames[1])
     assert (rows[-1]["transmit"], rows[-1]["receive"]) == ("SHORT", "NO_SHIM")
     assert sum(row["transmit"] == "COMPRESSED" for row in rows) == done.totals.compressed_frames
 

@@ -85,7 +85,7 @@ def test_frames_cut_short(nic: VerilatedNic, codec: str, options: int) -> None:
     """An eligible frame cut at every place in its payload, in front of frames of one beat and of many."""
     whole = packets.tcp(bytes(352), tcp_options=bytes(options))
     good = packets.tcp(bytes(352))
-    frames: list[tuple[bytes, bool]] = []
+    frames: list[tuple[bytes, bool]] = [(packets.OPENING, False)]
     for end in range(54 + options, len(whole)):
         for behind in ([], [bytes(13)], [whole[:end]], [bytes(33), good]):
             frames += [(frame, False) for frame in (whole[:end], *behind, good)]

@@ -218,8 +218,9 @@ def test_segments_hold_whole_floats(namespaces: Any, bound: str) -> None:
     assert sum(len(s.payload) for s in carrying) >= 2 * len(data)
     assert {s.destination for s in carrying if s.source != port} == {port}
     assert all(len(s.payload) % 4 == 0 for s in carrying)
-    # The kernel's own first answer to a connection is the listener's, marked as well.
+    # The kernel's own first answer to a connection is the listener's, marked as well. NICs ask for both SYNs.
     assert all(s.tos & 0xFC == 0x28 for s in segments)
+    assert {s.source == port for s in segments if s.syn} == {False, True}
 
 
 def test_no_way_to_a_peer(namespaces: Any) -> None:
@@ -256,6 +257,7 @@ def test_floats_and_nothing_else_on_marked_connections(namespaces: Any) -> None:
     floats = [s for s in segments if {s.source, s.destination} <= ports]
     others = [s for s in segments if s not in floats]
     assert all(s.tos & 0xFC == 0x28 for s in floats)
+    assert len({(s.source, s.destination) for s in floats if s.syn}) == 2, "the SYNs of both ends"
     assert all(s.tos == 0 for s in others)
     assert all(len(s.payload) % 4 == 0 for s in floats)
     carried = np.frombuffer(b"".join(s.payload for s in floats), np.float32)

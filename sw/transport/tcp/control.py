@@ -18,7 +18,7 @@ from ...system.text import printable
 from ..base import PeerLost, TransportError, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of the protocol on control and message connections; all ranks must have the same."""
 MAX_VALUE = (1 << 24) - 256
 """Length of the longest value that a rank may exchange, in bytes of JSON."""

@@ -15,12 +15,12 @@ from ...system.address import parse_address
 from ...system.text import brief
 from ...tos.mark import tag
 from ...wire import DEFAULT_BF16_TOS, DEFAULT_TOS, HALF_CODECS
-from ..base import DEFAULT_TIMEOUT, Request, TransportError, name_of
+from ..base import DEFAULT_TIMEOUT, Request, TransportError, name_of, ranks_text
 from ..probe import bf16_pattern, pattern, recognise, restored_bf16
 from .channel import Channel
 from .control import PROTOCOL, Control
 from .joining import await_welcome, join
-from .line import HELLO_BYTES, Line, text
+from .line import HELLO_BYTES, Form, Line, checked, ranks, text
 from .mesh import Terms, mesh
 from .rendezvous import gather, listen
 from .secret import nonce, secret_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520
+_FINDING: Form = {"found": lambda value: value is None or text(value), "heard": ranks}
 SILENCE = 2.0
 """Seconds without an answer after which there are no NICs. A first packet is retransmitted three times until
 then.
@@ -63,7 +64,7 @@ def connect(
     join. Nothing is encrypted (``docs/trust.md``).
 
     ``nic`` tells whether to use NICs with the engines. With None, every two ranks exchange floats over a
-    marked connection; if all of them arrive changed by one codec, ``transport.nic_codec`` is that codec. With
+    marked connection; if every rank's arrive changed by one codec, that is ``transport.nic_codec``. With
     the planes codec they then exchange bf16 with the ToS byte 0x2C, which ``transport.nic_bf16`` is about.
     False makes no marked connections. True tests like None, and raises if the NICs are not found. A `Codec`
     is used without a test.
@@ -164,7 +165,7 @@ def _find_nics(transport: TcpTransport, tos: int, needed: bool) -> None:
         return
     transport._drop_floats()
     if needed:
-        raise TransportError("no NIC with the engines between every pair of ranks")
+        raise TransportError("not every rank has a NIC with the engines")
 
 
 def _rendezvous(
@@ -197,10 +198,8 @@ def _rendezvous(
         own = line.sock.getsockname()[0]
     accepting = []
     for tagged in range(1 + marked):
-        sock = listen((own, 0))
+        sock = listen((own, 0), tos=hello["tos"] if tagged else None)
         opened.append(sock)
-        if tagged:
-            tag(sock, hello["tos"])
         accepting.append(sock)
     hello["ports"] = [sock.getsockname()[1] for sock in accepting]
     hello["host"] = own
@@ -246,13 +245,13 @@ def _bf16_of_nics(transport: TcpTransport, codec: Codec, tos: int) -> bool:
     for sock in socks:
         tag(sock, DEFAULT_BF16_TOS)
     received, requests = _swap(transport, bf16_pattern())
-    found = all(r.test() for r in requests) and all(restored_bf16(lanes, codec) for lanes in received)
-    answers = transport.exchange(found)
+    whole = all(r.test() for r in requests)
+    found = [restored_bf16(lanes, codec) or None for lanes in received] if whole else []
+    agreed = _all_have(transport, "bf16" if any(found) else None, found)
     for sock in socks:
         tag(sock, tos)
     for request in requests:
         request.wait()
-    agreed = all(answer is True for answer in answers)
     _log.info("rank %d: the NICs have %sbf16 lanes", transport.rank, "" if agreed else "no ")
     return agreed
 
@@ -261,17 +260,36 @@ def _codec_of_nics(transport: TcpTransport) -> Codec | None:
     """Return the codec that all NICs of the group apply to marked floats. None if there is no such codec."""
     received, requests = _swap(transport, pattern())
     try:
-        found = [recognise(lanes) for lanes in received] if all(r.test() for r in requests) else [None]
+        found = [recognise(lanes) for lanes in received] if all(r.test() for r in requests) else []
     except ValueError:
-        found = [None]
-    codec = found[0] if found and all(other == found[0] for other in found) else None
-    own = None if codec is None else name_of(codec)
+        found = []
+    codecs = [codec for codec in found if codec is not None]
+    codec = codecs[0] if codecs and all(other == codecs[0] for other in codecs) else None
     if codec is None:
         transport._mute_floats()  # another rank may close its end before this one has the result
-    answers = transport.exchange(own)
+    return codec if _all_have(transport, None if codec is None else name_of(codec), found) else None
+
+
+def _all_have(transport: TcpTransport, own: str | None, found: Sequence[object]) -> bool:
+    """Tell whether all ranks found the same as this rank, whose finding is ``own``, at every rank's NIC.
+
+    ``found`` is what this rank found at its peers, in their order; None is nothing. Nothing at some pairs of
+    ranks does not matter: a connection without an entry in the NIC's flow table passes raw.
+    """
+    peers = [peer for peer in range(transport.size) if peer != transport.rank]
+    heard = [peer for peer, what in zip(peers, found, strict=bool(found)) if what is not None]
+    answers = transport.exchange({"found": own, "heard": heard})
+    seen: set[int] = set()
     for rank, answer in enumerate(answers):
-        if answer is not None and not text(answer):
+        try:
+            seen.update(checked(answer, _FINDING)["heard"])
+        except (TypeError, ValueError):
             raise TransportError(
                 f"rank {rank} sent a malformed answer to the search for NICs: {brief(answer)}"
-            )
-    return codec if all(answer == own for answer in answers) else None
+            ) from None
+    if own is None or any(answer["found"] != own for answer in answers) or len(seen) < transport.size:
+        return False
+    if len(heard) < len(peers):
+        raw = ranks_text(set(peers) - set(heard))
+        _log.warning("rank %d: floats of %s arrive raw, perhaps for want of an entry", transport.rank, raw)
+    return True

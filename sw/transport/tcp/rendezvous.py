@@ -26,6 +26,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...system.address import unspecified
+from ...tos.mark import tag
 from ..base import TransportError, ranks_text
 from .acceptor import BACKLOG, Acceptor
 from .line import Form, Line, checked, digest, shortened, text, whole
@@ -60,8 +61,11 @@ WELCOME: Form = {"welcome": digest, "session": digest, "host": text, "proof": di
 REFUSED: Form = {"refused": text}
 
 
-def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
-    """Open a listening socket. Raises `TransportError` naming the address if it cannot be opened."""
+def listen(address: Address, backlog: int = BACKLOG, tos: int | None = None) -> socket.socket:
+    """Open a listening socket, which with ``tos`` has this mark before its first connection can come.
+
+    Raises `TransportError` naming the address if it cannot be opened.
+    """
     host, port = address
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
@@ -72,6 +76,8 @@ def listen(address: Address, backlog: int = BACKLOG) -> socket.socket:
         raise TransportError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if tos is not None:
+            tag(sock, tos)
         sock.bind(where)
         sock.listen(backlog)
     except OSError as error:

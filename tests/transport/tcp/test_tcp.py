@@ -297,6 +297,48 @@ def test_nics_have_one_codec(
 
 
 @pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ({(0, 1)}, True),
+        ({(0, 1), (1, 2), (2, 0)}, True),
+        ({(0, 1), (0, 2)}, False),  # nobody has seen rank 0's NIC compress
+        ({(1, 0), (2, 0)}, False),  # nor rank 0 any other
+    ],
+)
+@pytest.mark.parametrize("half", [False, True])
+def test_a_connection_without_an_entry_is_no_missing_nic(
+    tcp: Group, monkeypatch: pytest.MonkeyPatch, raw: set[tuple[int, int]], found: bool, half: bool
+) -> None:
+    """Of the pairs ``raw`` (from, to), values pass as they are, those of bf16 alone with ``half``."""
+    codec = Codec(codec="planes")
+
+    def swapped(t: TcpTransport, sent: Any) -> Any:
+        fp32 = sent.dtype == np.float32
+        lossy = codec.lossy(sent) if fp32 else codec.lossy(sent, dtype="bfloat16")
+        pairs = [(peer, t.rank) for peer in range(t.size) if peer != t.rank]
+        return [sent if pair in raw and half is not fp32 else lossy for pair in pairs], []
+
+    monkeypatch.setattr(formation, "_swap", swapped)
+    expected = (codec, found) if half else (codec, True) if found else (None, False)
+    assert tcp(3, lambda t: (t.nic_codec, t.nic_bf16), nic=None) == [expected] * 3
+
+
+def test_listeners_are_marked_before_they_listen(tcp: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that comes at once is answered by a SYN with the mark, which NICs ask for."""
+    marks: list[int] = []
+    listen = socket.socket.listen
+
+    class Watched(socket.socket):
+        def listen(self, *arguments: Any) -> None:
+            marks.append(tos_of(self))
+            listen(self, *arguments)
+
+    monkeypatch.setattr(rendezvous.socket, "socket", Watched)
+    tcp(2, lambda t: None, nic=Codec())
+    assert sorted(marks) == [0, 0, 0, 0x28, 0x28]
+
+
+@pytest.mark.parametrize(
     ("codec", "changed", "found"),
     [
         (Codec(codec="planes"), {0, 1}, True),
@@ -318,7 +360,7 @@ def test_bf16_lanes_need_planes_and_all_nics(
 
 def test_nics_that_must_be_there(tcp: Group) -> None:
     for text in messages(tcp(2, lambda t: None, nic=True), TransportError):
-        assert "no NIC with the engines between every pair of ranks" in text
+        assert "not every rank has a NIC with the engines" in text
 
 
 def test_an_engine_on_one_side_only_is_found_out(
