@@ -245,7 +245,7 @@ CATALOGUE = {
             {"transmit": False},
         ),
         # Several engines side by side.
-        Entry("flow_directory", "parallel.flow_directory:FlowDirectory", ({}, {"half": True})),
+        Entry("flow_sharing", "parallel.flow_sharing:FlowSharing", ({}, {"half": True})),
         Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
         Entry(
             "packet_dispatch",

@@ -31,7 +31,7 @@ class Nic(Top):
     Throughput and latency are the engines'; registers: ``docs/registers.md``.
 
     Data registers have no reset, but no output depends on their old content. After a reset (:class:`Top`) the
-    transmit engine waits until its flow table is empty, 1024 cycles.
+    transmit engine waits until its flow table is empty, 512 cycles.
 
     Parameters
     ----------

@@ -34,6 +34,9 @@ class EngineConfig(data.Struct):
     #: Largest payload, in bytes, that is compressed or restored; at most
     #: ``inceptionn.wire.DEFAULT_MAX_PAYLOAD``.
     max_payload: 16
+    #: A segment of a flow that the flow-phase table does not hold sets its phase; for the transmit engine
+    #: alone.
+    learn_phases: 1
 
 
 DEFAULT_CONFIG = {
@@ -46,5 +49,6 @@ DEFAULT_CONFIG = {
     "parameters_valid": 1,
     "min_payload": DEFAULT_MIN_PAYLOAD,
     "max_payload": DEFAULT_MAX_PAYLOAD,
+    "learn_phases": 0,
 }
 """Reset value of an :class:`EngineConfig`: enabled, ToS 0x28 / 0xFC, ``bounded``, error bound 2^-10."""

@@ -59,20 +59,13 @@ def frame_report(shape: EngineShape = USUAL) -> data.StructLayout:
 
 
 class CounterRead(wiring.Signature):
-    """Port that reads one direction's counters, seen from the reader.
+    """Port that reads one direction's counters, seen from the reader."""
 
-    Parameters
-    ----------
-    slots : :class:`int`
-        Slots of the direction, a power of two.
-    """
-
-    def __init__(self, slots: int = COUNTER_SLOTS) -> None:
-        self.slots = slots
+    def __init__(self) -> None:
         super().__init__(
             {
-                #: Which counter: `counter_slots` of :class:`~inceptionn.hdl.control.registers.NicRegisters`.
-                "slot": Out(range(slots)),
+                #: Which counter: `counters` of :class:`~inceptionn.hdl.control.registers.NicRegisters`.
+                "slot": Out(range(COUNTER_SLOTS)),
                 "strobe": Out(1),  #: Read now; at most every third cycle.
                 #: The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after
                 #: ``strobe``.
@@ -82,18 +75,17 @@ class CounterRead(wiring.Signature):
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CounterRead) and self.slots == other.slots
+        return isinstance(other, CounterRead)
 
     def __repr__(self) -> str:
-        return f"CounterRead({self.slots})"
+        return "CounterRead()"
 
 
 class FrameCounters(wiring.Component):
     """All 64-bit counters of one engine.
 
-    Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 64 cycles
-    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 40 cycles). With
-    the planes codec the transmit side has twice as many slots, and these take 112 and 75 cycles.
+    Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 112 cycles
+    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 75 cycles).
     Events before ``clear`` and in its cycle are not counted; later ones are. Counters wrap at 2^64. A verdict
     that the direction cannot reach adds to the byte counters only.
 
@@ -114,8 +106,7 @@ class FrameCounters(wiring.Component):
         self.shape = shape
         self.start = start
         self.registers = registers_of(shape.codec.name, shape.half)
-        self.names = self.registers.counter_slots(direction)
-        self.slots = self.registers.slot_count(direction)
+        self.names = self.registers.counters(direction)
         super().__init__(
             {
                 #: One per frame.
@@ -123,7 +114,7 @@ class FrameCounters(wiring.Component):
                 "frame_in": In(1),  #: The last beat of a frame enters the engine in this cycle.
                 "frame_out": In(1),  #: The last beat of a frame leaves the engine in this cycle.
                 "clear": In(1),  #: Set all counters to zero.
-                "read": In(CounterRead(self.slots)),  #: For the registers.
+                "read": In(CounterRead()),  #: For the registers.
             }
         )
 
@@ -140,10 +131,10 @@ class FrameCounters(wiring.Component):
         m.d.sync += clear.eq(self.clear)
         asked = Pipeline(m, "asked_", control={"strobe", "slot"})
         asked.stage(strobe=self.read.strobe, slot=self.read.slot)
-        turn = Signal(self.slots, init=1)
-        slot = Signal(range(self.slots))
+        turn = Signal(COUNTER_SLOTS, init=1)
+        slot = Signal(range(COUNTER_SLOTS))
         # Visits left that start from zero instead of from the slot's sum.
-        unclear = Signal(range(self.slots + 1), init=self.slots)
+        unclear = Signal(range(COUNTER_SLOTS + 1), init=COUNTER_SLOTS)
         # `sweep`: a slot is visited, the one whose bit in `visited` is set. Each pending register has its own
         # bit beside it; no signal goes to them all.
         sweep = Signal(init=1)
@@ -161,11 +152,11 @@ class FrameCounters(wiring.Component):
             with m.If(unclear.any()):
                 m.d.sync += unclear.eq(unclear - 1)
         with m.If(clear):
-            m.d.sync += unclear.eq(self.slots)
+            m.d.sync += unclear.eq(COUNTER_SLOTS)
 
         # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
         p = Pipeline(m, control={"add"})
-        m.submodules.sums = sums = LutRam(COUNTER_WIDTH, self.slots)
+        m.submodules.sums = sums = LutRam(COUNTER_WIDTH, COUNTER_SLOTS)
         p.stage(
             slot=Mux(sweep, slot, asked.slot),
             amount=self._pending(m, visited, clear),
@@ -191,7 +182,7 @@ class FrameCounters(wiring.Component):
     def _pending(self, m: Module, visited: Signal, clear: Signal) -> Value:
         """Collect each slot's events until its visit; return the amount of the one that is visited."""
         # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
-        events = exact_log2(self.slots) + 1
+        events = exact_log2(COUNTER_SLOTS) + 1
         taken = []
         for number, amount in self._amounts(m).items():
             name = self.names[number].name.lower()

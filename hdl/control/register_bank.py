@@ -19,11 +19,12 @@ from .counters import COUNTER_READ_LATENCY, CounterRead
 from .register_map import DATA_WIDTH
 from .registers import (
     ADDRESS_WIDTH,
-    CODE_BASE,
     COUNTER_BASE,
     COUNTER_BYTES,
     COUNTER_SLOTS,
     DIRECTIONS,
+    OTHERS_BASE,
+    VERDICT_SLOTS,
     Direction,
     registers_of,
 )
@@ -44,7 +45,7 @@ class RegisterBank(wiring.Component):
 
     def __init__(self, shape: EngineShape = USUAL):
         self.shape = shape
-        self.registers = registers = registers_of(shape.codec.name, shape.half)
+        self.registers = registers_of(shape.codec.name, shape.half)
         super().__init__(
             {
                 "s_axil": In(AXI4Lite()),  #: To the master.
@@ -52,10 +53,8 @@ class RegisterBank(wiring.Component):
                 "rx_config": Out(EngineConfig),  #: Settings of the receive engine.
                 **({"bf16_tos": Out(8)} if shape.half else {}),  #: With bf16 lanes: setting of both engines.
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
-                #: The transmit engine's counters.
-                "tx_counters": Out(CounterRead(registers.slot_count("tx"))),
-                #: The receive engine's counters.
-                "rx_counters": Out(CounterRead(registers.slot_count("rx"))),
+                "tx_counters": Out(CounterRead()),  #: The transmit engine's counters.
+                "rx_counters": Out(CounterRead()),  #: The receive engine's counters.
             }
         )
 
@@ -148,6 +147,7 @@ class RegisterBank(wiring.Component):
             **parameters,
             "min_payload": field("PAYLOAD", "MIN"),
             "max_payload": Mux(beyond, DEFAULT_MAX_PAYLOAD, max_payload),
+            "learn_phases": field("CONTROL", "LEARN_PHASES"),
         }
         for name, value in settings.items():
             setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
@@ -164,15 +164,14 @@ class RegisterBank(wiring.Component):
             m.d.sync += enable.eq(field("CONTROL", name))
             m.d.comb += [config.enable.eq(enable), config.parameters_valid.eq(valid)]
 
-    def _has_counter(self, direction: Direction, page: Value, codes: Value, slot: Value) -> Value:
-        """Return whether a direction has a counter in a slot of a page, or of the upper slots."""
-        numbers = self.registers.counter_slots(direction)
-        slots = Const(sum(1 << number for number in numbers), self.registers.slot_count(direction))
-        base = COUNTER_BASE[direction] // (COUNTER_SLOTS * COUNTER_BYTES)
-        found = (page == base) & slots[:COUNTER_SLOTS].bit_select(slot, 1)
-        if len(slots) > COUNTER_SLOTS:
-            found = found | (codes & slots[COUNTER_SLOTS:].bit_select(slot, 1))
-        return found
+    def _counter_at(self, direction: Direction, place: Value) -> tuple[Value, Value]:
+        """Return whether a direction has a counter at an address, in counters, and that counter's slot."""
+        number, page = place[: exact_log2(VERDICT_SLOTS)], place[exact_log2(VERDICT_SLOTS) :]
+        first, others = (base[direction] // COUNTER_BYTES for base in (COUNTER_BASE, OTHERS_BASE))
+        upper = page == others // VERDICT_SLOTS
+        slot = Cat(number ^ Mux(upper, others % VERDICT_SLOTS, 0), upper)
+        slots = Const(sum(1 << number for number in self.registers.counters(direction)), COUNTER_SLOTS)
+        return (upper | (page == first // VERDICT_SLOTS)) & slots.bit_select(slot, 1), slot
 
     def _read(self, m: Module, values: dict[str, Signal]) -> None:
         """Hold the address until the response is made, so that no decoding stage needs an enable."""
@@ -193,13 +192,10 @@ class RegisterBank(wiring.Component):
         selected = {name: Signal(name=f"read_{name.lower()}") for name in values}
         for name, select in selected.items():
             m.d.sync += select.eq(address == self.registers[name].offset >> 2)
-        slot = address[1 : 1 + exact_log2(COUNTER_SLOTS)]
-        page = address[1 + len(slot) :]
-        codes = Signal()  # with more than 32 slots: of the upper ones
-        m.d.comb += codes.eq(page == CODE_BASE // (COUNTER_SLOTS * COUNTER_BYTES))
+        counter = {direction: self._counter_at(direction, address[1:]) for direction in DIRECTIONS}
         reading = {direction: Signal(name=f"read_{direction}") for direction in DIRECTIONS}
         for direction, select in reading.items():
-            m.d.sync += select.eq(self._has_counter(direction, page, codes, slot))
+            m.d.sync += select.eq(counter[direction][0])
         high_word = Signal()
         m.d.sync += high_word.eq(address[0])
         is_counter = Cat(reading.values()).any()
@@ -217,8 +213,8 @@ class RegisterBank(wiring.Component):
         data = Signal(2 * DATA_WIDTH)
         m.d.comb += data.eq(Mux(from_tx, ports["tx"].data, ports["rx"].data))
         kept_high = Signal(DATA_WIDTH)
-        for port in ports.values():
-            m.d.sync += port.slot.eq(Cat(slot, codes))
+        for direction, port in ports.items():
+            m.d.sync += port.slot.eq(counter[direction][1])
         strobes = Cat(port.strobe for port in ports.values())
         m.d.sync += strobes.eq(0)
 

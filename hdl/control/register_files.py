@@ -16,7 +16,6 @@ from ..codec.codecs import CODECS, PAPER
 from .register_map import DATA_WIDTH, Register
 from .registers import (
     ADDRESS_WIDTH,
-    COUNTER_SLOTS,
     DIRECTIONS,
     MAP_VERSION,
     REGISTERS,
@@ -59,8 +58,8 @@ AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".j
   register, has no effect and returns `SLVERR`. A write-only register reads as zero.
 - Counters have 64 bits: low word at the offset, high word at the offset + 4. **Read the low word first**:
   that read stores the high word of the same moment, and the next read of any counter's high word returns it.
-- A frame is in the counters at most 64 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to zero;
-  a counter that is read meanwhile responds when that is done.
+- A frame is in the counters at most 112 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to
+  zero; a counter that is read meanwhile responds when that is done.
 - When an engine is empty, `FRAMES_IN`, `FRAMES_OUT` and the sum of its verdict counters agree (unless frames
   were inside it when the counters were cleared).
 """
@@ -129,7 +128,6 @@ def _differences(codec: str) -> list[str]:
     own = registers_of(codec)
     gone = {register.name for register in REGISTERS} - {register.name for register in own}
     names = ", ".join(f"`{register.name}`" for register in REGISTERS if register.name in gone)
-    late = ["- A frame is in the transmit counters at most 112 cycles after its verdict."]
     return [
         "",
         f"## With the {codec} codec",
@@ -137,7 +135,6 @@ def _differences(codec: str) -> list[str]:
         f"`VERSION.WIRE` tells the codec. A NIC with the {codec} codec has the registers above, except:",
         "",
         *([f"- It has no {names}."] if names else []),
-        *(late if own.slot_count("tx") > COUNTER_SLOTS else []),
         "- These differ or are new:",
         "",
         *_tables(_new(own, REGISTERS)),

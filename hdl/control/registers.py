@@ -33,29 +33,34 @@ ADDRESS_WIDTH = 12
 """Address bits: a 4 KiB aperture."""
 IDENTITY = int.from_bytes(b"INCP", "big")
 """Value of the register ``ID``."""
-MAP_VERSION: tuple[int, int] = (1, 0)
+MAP_VERSION: tuple[int, int] = (2, 0)
 """Major and minor version of this map: minor grows with additions, major with any other change."""
 
 Direction = Literal["tx", "rx"]
 DIRECTIONS: tuple[Direction, ...] = ("tx", "rx")
 
 
-# The counters: 32 slots of 8 bytes per direction, the slot of a verdict is its value.
+# The counters: 64 slots of 8 bytes per direction. The slot of a verdict is its value.
+COUNTER_SLOTS = 64
+COUNTER_BYTES = 8
+VERDICT_SLOTS = 32
+"""Slots of verdicts; the others follow."""
 COUNTER_BASE: dict[Direction, int] = {"tx": 0x100, "rx": 0x200}
 """Offset of a direction's slot 0."""
-COUNTER_SLOTS = 32
-COUNTER_BYTES = 8
-SLOT_FRAMES_IN, SLOT_FRAMES_OUT, SLOT_BYTES_IN, SLOT_BYTES_OUT = range(24, 28)
-SLOT_LANES = 28
+OTHERS_BASE: dict[Direction, int] = {"tx": 0x300, "rx": 0x340}
+"""Offset of a direction's slot 32. The receive engine's few lie between those of the transmit engine, so that
+the map has 1 KiB: some boards give each port no more."""
+SLOT_FRAMES_IN, SLOT_FRAMES_OUT, SLOT_BYTES_IN, SLOT_BYTES_OUT = range(32, 36)
+SLOT_LANES = 36
 """Paper: slot of the tag class ``Tag.ZERO``; the other three follow in the order of their values.
 Planes: slot of the number of lanes."""
 SLOT_BF16 = SLOT_LANES + 1
 """With bf16 lanes: slot of the number of frames that have them; the next one is of their lanes (transmit)."""
-CODE_BASE = 0x300
-"""Planes: offset of the counter of code 0; the others follow."""
+SLOT_CODES = 48
+"""Planes: slot of code 0; the others follow."""
 
 _TX_ONLY = {Verdict.COMPRESSED, Verdict.SHORT, Verdict.LONG, Verdict.ALIGNMENT, Verdict.PHASE}
-_TX_ONLY |= {Verdict.EXPANDED, Verdict.AMBIGUOUS}
+_TX_ONLY |= {Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.UNKNOWN_FLOW}
 _RX_ONLY = {Verdict.RESTORED, Verdict.NO_SHIM, Verdict.BAD_SHIM, Verdict.MALFORMED}
 VERDICTS: dict[Direction, tuple[Verdict, ...]] = {
     "tx": tuple(verdict for verdict in Verdict if verdict not in _RX_ONLY),
@@ -83,6 +88,7 @@ _VERDICT_TEXT = {
     Verdict.LONG: "Passed: payload longer than PAYLOAD.MAX, or frame longer than the engine holds.",
     Verdict.ALIGNMENT: "Passed: payload length is not a multiple of 4.",
     Verdict.PHASE: "Passed: TCP segment starts off its flow's 4-byte grid.",
+    Verdict.UNKNOWN_FLOW: "Passed: TCP segment of a flow that no tagged SYN began, or that is forgotten.",
     Verdict.EXPANDED: "Passed: shim and block would not be shorter than the payload.",
     Verdict.AMBIGUOUS: "Passed: the compressed frame itself would pass the end host's checksum test.",
     Verdict.NO_SHIM: "Passed: no shim after the headers.",
@@ -94,6 +100,10 @@ _BF16_TOS = Field(
     "As VALUE, for frames with bf16 lanes. None have them if it is 0 or VALUE in the bits of MASK.",
 )  # fmt: skip
 _HAS_BF16 = Field("BF16", 8, 1, 1, "There are bf16 lanes, TOS.BF16 and counters of them; else 0.")
+_LEARN_TEXT = (
+    "Take a segment of an unknown flow to start on its 4-byte grid. Values of a sender whose segments do not "
+    "always start there become wrong. Several engines then carry tagged TCP segments at the rate of one."
+)
 _VERSION_TEXT = "Version of the wire format: 1 is the paper's codec, 2 is planes."
 
 
@@ -135,6 +145,7 @@ def _control(codec: str, half: bool) -> Iterator[Register]:
         (
             Field("TX_ENABLE", 0, 1, 1, "Compress on the transmit side."),
             Field("RX_ENABLE", 1, 1, 1, "Restore on the receive side."),
+            Field("LEARN_PHASES", 2, 1, 0, _LEARN_TEXT),
         ),
     )  # fmt: skip
     yield Register(
@@ -165,7 +176,14 @@ def _control(codec: str, half: bool) -> Iterator[Register]:
     )  # fmt: skip
 
 
-def _counter(direction: Direction, offset: int, name: str, description: str) -> Register:
+def _counter_offset(direction: Direction, slot: int) -> int:
+    if slot < VERDICT_SLOTS:
+        return COUNTER_BASE[direction] + COUNTER_BYTES * slot
+    return OTHERS_BASE[direction] + COUNTER_BYTES * (slot - VERDICT_SLOTS)
+
+
+def _counter(direction: Direction, slot: int, name: str, description: str) -> Register:
+    offset = _counter_offset(direction, slot)
     return Register(f"{direction.upper()}_{name}", offset, "ro", description, width=64)
 
 
@@ -173,7 +191,7 @@ def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register
     """Yield one direction's 64-bit counters, in the order of their offsets."""
 
     def counter(slot: int, name: str, description: str) -> Register:
-        return _counter(direction, COUNTER_BASE[direction] + COUNTER_BYTES * slot, name, description)
+        return _counter(direction, slot, name, description)
 
     for verdict in VERDICTS[direction]:
         also = ", or PARAMETERS not valid" if direction == "tx" else ""
@@ -197,11 +215,11 @@ def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register
 
 def _class_counters(codec: str, half: bool) -> tuple[Register, ...]:
     spec = codec_spec(codec)
-    base = COUNTER_BASE["tx"] + COUNTER_BYTES * SLOT_LANES if spec.counts_lanes else CODE_BASE
+    first = SLOT_LANES if spec.counts_lanes else SLOT_CODES
     fp32 = f"{GROUP_LANES} lanes"
     lanes = f"{GROUP_LANES} fp32 or {BF16_LANES.group_lanes} bf16 lanes" if half else fp32
     return tuple(
-        _counter("tx", base + COUNTER_BYTES * number, each.counter, each.text.replace(fp32, lanes))
+        _counter("tx", first + number, each.counter, each.text.replace(fp32, lanes))
         for number, each in enumerate(spec.classes)
     )
 
@@ -222,26 +240,14 @@ class NicRegisters(RegisterMap):
         return _class_counters(self.codec, self.half)
 
     def counters(self, direction: Direction) -> dict[int, Register]:
-        """Return a direction's counters by slot number, without the counters of planes' codes."""
-        base = COUNTER_BASE[direction]
-        slots = range(base, base + COUNTER_BYTES * COUNTER_SLOTS, COUNTER_BYTES)
-        return {slots.index(register.offset): register for register in self if register.offset in slots}
-
-    def counter_slots(self, direction: Direction) -> dict[int, Register]:
-        """Return a direction's counters by slot number, those of the classes included."""
-        found = self.counters(direction)
-        if direction == "tx":
-            found |= {self.class_slot(i): counter for i, counter in enumerate(self.class_counters)}
-        return found
-
-    def slot_count(self, direction: Direction) -> int:
-        """Count the slots of a direction: 32, or 64 where the codes' counters follow the others."""
-        together = direction == "rx" or codec_spec(self.codec).counts_lanes
-        return COUNTER_SLOTS if together else 2 * COUNTER_SLOTS
+        """Return a direction's counters by slot number."""
+        slots = {_counter_offset(direction, slot): slot for slot in range(COUNTER_SLOTS)}
+        mine = (register for register in self if register.name.startswith(f"{direction.upper()}_"))
+        return {slots[register.offset]: register for register in mine if register.width == 64}
 
     def class_slot(self, number: int) -> int:
         """Return the slot of one of the codec's classes."""
-        return (SLOT_LANES if codec_spec(self.codec).counts_lanes else COUNTER_SLOTS) + number
+        return (SLOT_LANES if codec_spec(self.codec).counts_lanes else SLOT_CODES) + number
 
 
 @cache

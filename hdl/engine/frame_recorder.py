@@ -7,10 +7,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME
+from inceptionn.wire import MAX_TRANSMIT_FRAME
 
 from ..codec.shape import USUAL, EngineShape
-from ..frame.flow_table import FlowKey, flow_index
+from ..frame.flow_table import FLOW_SETS, FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader, parsed_frame
@@ -34,8 +34,11 @@ class FrameRecord(data.Struct):
     ip_checksum: 16
     checksum: 16
     key: FlowKey
-    index: range(FLOW_TABLE_SIZE)
+    index: range(FLOW_SETS)
     phase: 2
+    opens: 1
+    closes: 1
+    learns: 1  # an unknown flow's segment sets the phase
     b: 8
     frame_bytes: 17
     beats: 10
@@ -105,7 +108,7 @@ class FrameRecorder(wiring.Component):
         # earliest.
         header = self.headers.payload.header
         held = Signal(ParsedHeader, reset_less=True)
-        index = Signal(range(FLOW_TABLE_SIZE), reset_less=True)
+        index = Signal(range(FLOW_SETS), reset_less=True)
         with m.If(self.headers.valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(header))]
         p.until(self.latency - 1)
@@ -120,6 +123,7 @@ class FrameRecorder(wiring.Component):
             record.overlong.eq(p.overlong),
             record.short.eq(p.frame_bytes < held.frame_length),
             record.index.eq(index),
+            record.learns.eq(held.config.learn_phases),
             record.b.eq(Cat(number[:7], held.half) if self.shape.half else number),
             *(record[name].eq(held[name]) for name in _FROM_HEADER),
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),

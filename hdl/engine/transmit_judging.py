@@ -23,6 +23,7 @@ class JudgedFrame(data.Struct):
 
     verdict: 5  # of the first check that fails, or COMPRESSED; undefined for a piece
     other_phase: 1  # the last check fails in place of COMPRESSED: the verdict is PHASE
+    unknown_flow: 1  # likewise, UNKNOWN_FLOW
     candidate: 1  # a block was made of the payload
     record: FrameRecord
     static_sum: 20
@@ -37,8 +38,8 @@ class TransmitJudging(wiring.Component):
     the block's size and checksum can still change that.
 
     A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
-    which ``judged`` is valid. With 16 lanes it takes two if a header check fails and nothing is learnt,
-    since such a frame may be one beat long.
+    which ``judged`` is valid. With 16 lanes it takes two if a header check fails and the frame begins or ends
+    no flow, since such a frame may be one beat long.
     """
 
     def __init__(self, shape: EngineShape = USUAL):
@@ -68,7 +69,6 @@ class TransmitJudging(wiring.Component):
         m.submodules.flows = flows = FlowTable()
         m.d.comb += self.ready.eq(flows.ready)
         record = self.records.payload
-        sequenced = record.verdict == Verdict.SYN
         step = Signal(2)
         start = Signal()
         m.d.comb += [
@@ -84,15 +84,14 @@ class TransmitJudging(wiring.Component):
             m.d.sync += step.eq(step + 1)
         if self.pace != 4:
             # The verdict needs neither the flow table nor the wire form's sum: it follows at once.
-            brief = start & (step == 0) & ~record.partial & (record.verdict != 0) & ~sequenced
-            with m.If(brief):
+            brief = start & (step == 0) & ~record.partial & (record.verdict != 0)
+            with m.If(brief & ~record.opens & ~record.closes):
                 m.d.comb += last_follows.eq(1)
                 m.d.sync += step.eq(3)
 
         # All that the record tells by itself is known a cycle earlier.
         headers = record.verdict
         fixed = Signal(Verdict)
-        begins_flow = Signal()
         in_flow = Signal()
         with m.If(record.bad):
             m.d.comb += fixed.eq(Verdict.BAD)
@@ -105,26 +104,32 @@ class TransmitJudging(wiring.Component):
         with m.Elif(record.short):
             m.d.comb += fixed.eq(Verdict.LENGTHS)
         with m.Elif(headers != 0):
-            m.d.comb += [fixed.eq(headers), begins_flow.eq(sequenced)]
+            m.d.comb += fixed.eq(headers)
         with m.Else():
             m.d.comb += [fixed.eq(Verdict.COMPRESSED), in_flow.eq(record.tcp)]
-        p = Pipeline(m, control={"learns", "may_learn"})
+        # A whole frame whose lengths are right may change the table, whatever engine and payload say.
+        changes = last_follows & ~(record.partial | record.bad | record.overlong | record.short)
+        p = Pipeline(m, control={"opens", "closes", "learns"})
         p.stage(
             fixed=fixed,
             in_flow=in_flow,
-            learns=begins_flow & ~record.partial & last_follows,
-            may_learn=in_flow & ~record.partial & last_follows,
+            opens=changes & record.opens,
+            closes=changes & record.closes,
+            learns=changes & in_flow & record.learns & ~record.closes,
             limit=record.payload_length - SHIM_BYTES,
         )
         other_phase = p.in_flow & flows.known & (flows.phase != record.phase)
         m.d.comb += [
-            flows.learn.eq(p.learns | (p.may_learn & ~flows.known)),
-            flows.learn_phase.eq(record.phase + sequenced),  # SYN takes one sequence number
+            flows.store.eq(p.opens),
+            flows.add.eq(p.learns),
+            flows.free.eq(p.closes),
+            flows.new_phase.eq(record.phase + record.opens),  # SYN takes one sequence number
             self.records.ready.eq(final),
             self.header_sums.ready.eq(final & ~record.partial),
             self.judged.valid.eq(final),
             self.judged.payload.verdict.eq(p.fixed),
             self.judged.payload.other_phase.eq(other_phase),
+            self.judged.payload.unknown_flow.eq(p.in_flow & ~flows.known & ~record.learns),
             self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
             self.judged.payload.record.eq(record),
             self.judged.payload.static_sum.eq(self._static_sum(m)),

@@ -99,7 +99,14 @@ class TransmitSettling(wiring.Component):
         # the pseudo header and, with UDP, also in the header.
         record = p.head.record
         less = (~p.saved)[:16]
-        p.let(end=~record.partial, verdict=Mux(p.head.other_phase, Verdict.PHASE, p.head.verdict))
+        p.let(
+            end=~record.partial,
+            verdict=Mux(
+                p.head.other_phase,
+                Verdict.PHASE,
+                Mux(p.head.unknown_flow, Verdict.UNKNOWN_FLOW, p.head.verdict),
+            ),
+        )
         p.stage(
             wire=p.summed + (less + Mux(record.tcp, 0, less)),
             total_length=(record.total_length - p.saved)[:16],

@@ -3,13 +3,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import FLOW_TABLE_SIZE
+from inceptionn.wire import FLOW_TABLE_SIZE, FLOW_TABLE_WAYS
 
 from ..parts.memory import BlockRam
+
+FLOW_SETS = FLOW_TABLE_SIZE // FLOW_TABLE_WAYS
+"""Sets of the flow-phase table, of two ways each."""
 
 
 class FlowKey(data.Struct):
@@ -23,12 +26,13 @@ class FlowKey(data.Struct):
 
 class _Entry(data.Struct):
     known: 1
+    newer: 1  # equal in both ways: way 0 was stored last; else way 1
     phase: 2
     key: FlowKey
 
 
 def flow_index(key: Any) -> Value:
-    """Return the slot of a flow, 10 bits, as :func:`inceptionn.wire.frames.flow_index` does."""
+    """Return the set of a flow, 9 bits, as :func:`inceptionn.wire.frames.flow_index` does."""
     fold = (
         key.source[:16]
         ^ key.source[16:].rotate_left(3)
@@ -37,63 +41,99 @@ def flow_index(key: Any) -> Value:
         ^ key.source_port
         ^ key.destination_port.rotate_left(9)
     )
-    width = (FLOW_TABLE_SIZE - 1).bit_length()
-    return (fold ^ fold[width:])[:width]
+    width = (FLOW_SETS - 1).bit_length()
+    return fold[:width] ^ fold[len(fold) - width :]
 
 
 class FlowTable(wiring.Component):
-    """1024 flows and their phase, direct-mapped; a newer flow displaces an older one.
+    """1024 flows and their phase: 512 sets of two ways.
+
+    A flow that is stored keeps its way. A new one takes a free way of its set, the first before the second,
+    or displaces the flow that was stored before the other.
 
     ``index`` and ``key`` must hold from the first to the last cycle of a look-up. ``known`` and ``phase`` are
-    valid :attr:`LATENCY` cycles after the first. ``learn`` is accepted from then on. It takes effect with the
-    next look-up, which may begin one cycle later. After reset the table clears itself, one slot per cycle,
-    before ``ready`` rises.
+    valid :attr:`LATENCY` cycles after the first. ``store``, ``add`` and ``free`` are accepted from then on:
+    one of them in a look-up, in its last cycle. They take effect with the next look-up.
+    After reset the table clears itself, one set per cycle, before ``ready`` rises.
+
+    Parameters
+    ----------
+    sets : :class:`int`
+        A power of two; fewer in a proof.
     """
 
     LATENCY = BlockRam.LATENCY + 1
+    PARTS = 6
+    """Parts of a key that are compared apart."""
 
-    ready: Out(1)  #: The table is clear; before that no look-up.
-    index: In(range(FLOW_TABLE_SIZE))  #: :func:`flow_index` of ``key``.
-    key: In(FlowKey)  #: Of the flow that is looked up.
-    known: Out(1)  #: The table holds ``key``.
-    phase: Out(2)  #: Undefined unless ``known``.
-    learn: In(1)  #: Stores ``key`` with ``learn_phase``.
-    learn_phase: In(2)  #: Phase to store.
+    def __init__(self, sets: int = FLOW_SETS):
+        self.sets = sets
+        super().__init__(
+            {
+                "ready": Out(1),  #: The table is clear; before that no look-up.
+                "index": In(range(sets)),  #: :func:`flow_index` of ``key``.
+                "key": In(FlowKey),  #: Of the flow that is looked up.
+                "known": Out(1),  #: The table holds ``key``.
+                "phase": Out(2),  #: Undefined unless ``known``.
+                "store": In(1),  #: Stores ``key`` with ``new_phase``.
+                "add": In(1),  #: Does so unless ``known``.
+                "free": In(1),  #: Removes ``key`` if it is ``known``.
+                "new_phase": In(2),  #: Phase to store.
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.ram = ram = BlockRam(_Entry.as_shape().size, FLOW_TABLE_SIZE)
-        entry = Signal(_Entry)
-        found = data.View(_Entry, ram.read_data)
-        sweep = Signal(range(FLOW_TABLE_SIZE))
-        m.d.comb += [
-            entry.known.eq(self.ready),
-            entry.phase.eq(self.learn_phase),
-            entry.key.eq(self.key),
-            ram.read_address.eq(self.index),
-            ram.write_data.eq(entry),
-            ram.write.eq(self.learn | ~self.ready),
-        ]
-        with m.If(~self.ready):
-            m.d.comb += ram.write_address.eq(sweep)
+        sweep = Signal(range(self.sets))
+        address = Signal.like(sweep)
+        with m.If(self.ready):
+            m.d.comb += address.eq(self.index)
+        with m.Else():
+            m.d.comb += address.eq(sweep)
             m.d.sync += sweep.eq(sweep + 1)
             with m.If(sweep.all()):
                 m.d.sync += self.ready.eq(1)
-        with m.Else():
-            m.d.comb += ram.write_address.eq(self.index)
 
-        # The keys are compared in eight parts, which are joined in the cycle that uses the answer.
-        equal = Signal(8)
-        stored, wanted = Cat(found.key.as_value()), Cat(self.key.as_value())
-        part = len(wanted) // len(equal)
-        known = Signal()
-        phase = Signal(2)
+        # Each way is a memory of its own, so that a write needs nothing of the other way's entry. The keys
+        # are compared in parts, which are joined in the cycle that uses the answer.
+        rams = [BlockRam(_Entry.as_shape().size, self.sets) for _ in range(FLOW_TABLE_WAYS)]
+        found = [data.View(_Entry, ram.read_data) for ram in rams]
+        hits = Signal(FLOW_TABLE_WAYS)
+        phases = []
+        for way, (ram, entry) in enumerate(zip(rams, found, strict=True)):
+            m.submodules[f"way{way}"] = ram
+            equal = Signal(self.PARTS, name=f"equal{way}")
+            phase = Signal(2, name=f"phase{way}")
+            stored, wanted = entry.key.as_value(), self.key.as_value()
+            part = len(wanted) // self.PARTS
+            same = [stored.word_select(i, part) == wanted.word_select(i, part) for i in range(self.PARTS)]
+            m.d.sync += [equal.eq(Cat(entry.known & same[0], same[1:])), phase.eq(entry.phase)]
+            m.d.comb += hits[way].eq(equal.all())
+            phases.append(phase)
+
+        # The way of a flow that is not there: a free one, else the older one.
+        victim = Signal(range(FLOW_TABLE_WAYS))
+        first, second = found
+        newer = Cat(entry.newer for entry in found)
+        newer_held = Signal.like(newer)
         m.d.sync += [
-            equal.eq(
-                Cat(stored.word_select(i, part) == wanted.word_select(i, part) for i in range(len(equal)))
-            ),
-            known.eq(found.known),
-            phase.eq(found.phase),
+            victim.eq(first.known & (~second.known | (first.newer == second.newer))),
+            newer_held.eq(newer),
         ]
-        m.d.comb += [self.known.eq(known & equal.all()), self.phase.eq(phase)]
+        m.d.comb += [self.known.eq(hits.any()), self.phase.eq(Mux(hits[0], *phases))]
+        for way, ram in enumerate(rams):
+            entry = Signal(_Entry, name=f"entry{way}")
+            chosen = ~hits.any() & (victim == way)
+            m.d.comb += [
+                entry.known.eq(self.ready & ~self.free),
+                entry.newer.eq(newer_held[1 - way] ^ way),
+                entry.phase.eq(self.new_phase),
+                entry.key.eq(self.key),
+                ram.read_address.eq(self.index),
+                ram.write_address.eq(address),
+                ram.write_data.eq(entry),
+                ram.write.eq(
+                    ~self.ready | (hits[way] & (self.store | self.free)) | (chosen & (self.store | self.add))
+                ),
+            ]
         return m

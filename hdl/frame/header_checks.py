@@ -98,6 +98,18 @@ def length_checks(
     ]
 
 
+def flow_changes(early: Sequence[Check], *, negative: Value, syn: Value, ends: Value) -> tuple[Value, Value]:
+    """Return whether the frame stores its TCP flow in the flow-phase table, and whether it frees its entry.
+
+    Neither if one of the ``early`` checks fails, the fields' or ``negative``; but engine and mark only tell
+    one from the other (wire format, section 7). ``syn``, ``ends``: of a TCP connection; FIN or RST.
+    """
+    apart = (Verdict.DISABLED, Verdict.UNTAGGED)
+    sound = ~(negative | Cat(bit for verdict, bit in early if verdict not in apart).any())
+    untagged = Cat(bit for verdict, bit in early if verdict == Verdict.UNTAGGED).any()
+    return sound & syn & ~ends & ~untagged, sound & (ends | (syn & untagged))
+
+
 def failed(checks: Sequence[Check]) -> Value:
     """Return one bit per check, set if it fails."""
     return Cat(bit for _, bit in checks)

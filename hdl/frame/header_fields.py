@@ -73,7 +73,9 @@ TCP = Header(
     destination_port=Field(2, 16),
     sequence=Field(4, 32),
     data_offset=Field(12, 4, bit=4),
+    fin=Field(13, 1),
     syn=Field(13, 1, bit=1),
+    rst=Field(13, 1, bit=2),
     checksum=Field(16, 16),
 )
 """The ports lie in the same bytes as UDP's."""

@@ -20,7 +20,15 @@ from ..control.config import EngineConfig
 from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from .frame_input import frame_beat
-from .header_checks import Headers, failed, field_checks, first_failed, length_checks, recalled
+from .header_checks import (
+    Headers,
+    failed,
+    field_checks,
+    first_failed,
+    flow_changes,
+    length_checks,
+    recalled,
+)
 from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
 from .payload_realigner import payload_run
 from .tos_matcher import TosMatcher
@@ -45,6 +53,8 @@ class ParsedHeader(data.Struct):
     source_port: 16
     destination_port: 16
     phase: 2  # low bits of the TCP sequence number
+    opens: 1  # stores its TCP flow in the flow-phase table, whatever the verdict
+    closes: 1  # frees its TCP flow's entry, likewise
     half: 1  # transmit: the lanes are bf16; receive: a block's may be
     config: EngineConfig  # sampled with the frame's first beat
 
@@ -119,10 +129,12 @@ class HeaderParser(wiring.Component):
         negative = self._fill(m, header, headers)
         early = field_checks(headers, self._tagged(m, header, headers, matcher.match), transmit=self.transmit)
         p.let(captured=captured, header=header)
+        segment = headers.segment
         p.stage(
             early=failed(early),
             negative=negative,
-            syn=headers.tcp & headers.segment["syn"],
+            syn=headers.tcp & segment["syn"],
+            ends=headers.tcp & (segment["fin"] | segment["rst"]),
             unsummed=~headers.tcp & (headers.datagram["checksum"] == 0),
         )
 
@@ -137,9 +149,13 @@ class HeaderParser(wiring.Component):
             transmit=self.transmit,
         )
         self._describe_run(m, header)
+        fields = recalled(early, p.early)
+        opens, closes = flow_changes(fields, negative=p.negative, syn=p.syn, ends=p.ends)
         p.stage(
             any_early=p.early.any(),
-            first_early=first_failed(recalled(early, p.early)),
+            first_early=first_failed(fields),
+            opens=opens,
+            closes=closes,
             late=failed(late),
             clear=p.captured & ~(p.early.any() | failed(late).any()),
         )
@@ -148,6 +164,8 @@ class HeaderParser(wiring.Component):
             self.headers.valid.eq(p.captured),
             out.clear.eq(p.clear),
             out.header.eq(p.header),
+            out.header.opens.eq(p.opens),
+            out.header.closes.eq(p.closes),
             out.header.verdict.eq(Mux(p.any_early, p.first_early, first_failed(recalled(late, p.late)))),
         ]
         return m

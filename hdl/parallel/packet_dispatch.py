@@ -13,7 +13,7 @@ from ..parts.axi import AXIStream
 from ..parts.beat import BURST, Beat
 from ..parts.queue import PushQueue
 from .dispatch_queue import DispatchQueue, check_engines, word_layout
-from .flow_directory import HEADER_BYTES, FlowDirectory, Ticket
+from .flow_sharing import HEADER_BYTES, FlowSharing
 
 MOST_FRAMES = 64
 """Frames that one engine may have between dispatch and collection; also the depth of queues of frames."""
@@ -25,7 +25,6 @@ def dispatched(engines: int) -> data.StructLayout:
         {
             "owner": range(engines),  # the engine whose frame is kept
             "targets": engines,  # the engines that get the frame: the owner alone, or all
-            "ticket": Ticket,
         }
     )
 
@@ -44,12 +43,11 @@ class PacketDispatch(wiring.Component):
 
     A frame goes, whole and in the order of its arrival, into the queue of the engine with the fewest words
     waiting. With ``flows``, a frame that may change the engines' flow tables goes into all queues
-    (:class:`FlowDirectory`). The settings are sampled once per frame, as an engine samples them, and go to
+    (:class:`FlowSharing`). The settings are sampled once per frame, as an engine samples them, and go to
     the engine with it. So after a change every frame has the new settings, whichever engine it goes to.
 
-    Throughput: one word per cycle and one frame per cycle. Frames that go to all engines or look for their
-    flow are slower (:class:`FlowDirectory`). Latency of an empty dispatcher, word in to burst out: 11 cycles;
-    with ``flows`` 16 for a frame that cannot touch the table, 19 for one that can.
+    Throughput: one word per cycle and one frame per cycle. Latency of an empty dispatcher, word in to burst
+    out: 11 cycles, with ``flows`` 14.
 
     Parameters
     ----------
@@ -85,8 +83,6 @@ class PacketDispatch(wiring.Component):
                 "collected": In(range(3)).array(engines),
                 #: Number of an engine's frames that have been reported in this cycle.
                 "reported": In(range(3)).array(engines),
-                #: As of :class:`FlowDirectory`.
-                "confirmations": In(stream.Signature(Ticket, always_ready=True)),
             }
         )
 
@@ -110,11 +106,10 @@ class PacketDispatch(wiring.Component):
             configs.i.valid.eq(begins),
             configs.i.payload.eq(given),
         ]
-        tickets = self._tickets(m, source, words.room & configs.room)
-        ticket = tickets.payload
+        told = self._sharing(m, source, words.room & configs.room)
 
-        # A frame begins when its word, its ticket, and room at its engine are there; `within` then leads its
-        # other words the same way.
+        # A frame begins when its word, what was told of it, and room at its engine are there; `within` then
+        # leads its other words the same way.
         queues = [DispatchQueue(self.engines, self.width) for _ in range(self.engines)]
         word = words.o.payload
         within = Signal()
@@ -129,14 +124,14 @@ class PacketDispatch(wiring.Component):
         everyone = (1 << self.engines) - 1
         m.d.comb += [
             start.eq(
-                words.o.valid & ~within & tickets.valid & configs.o.valid
-                & Mux(ticket.shared, ready.all(), best_ready)
+                words.o.valid & ~within & told.valid & configs.o.valid
+                & Mux(told.payload, ready.all(), best_ready)
             ),
-            chosen.eq(Mux(within, targets, Mux(ticket.shared, everyone, 1 << best))),
+            chosen.eq(Mux(within, targets, Mux(told.payload, everyone, 1 << best))),
             go.eq(start | (words.o.valid & within & ((room | ~targets) == everyone))),
             words.o.ready.eq(go),
             configs.o.ready.eq(start),
-            tickets.ready.eq(start),
+            told.ready.eq(start),
         ]  # fmt: skip
         frame = self.frames.payload
         with m.If(go):
@@ -145,7 +140,6 @@ class PacketDispatch(wiring.Component):
             self.frames.valid.eq(start),
             frame.owner.eq(best),
             frame.targets.eq(chosen),
-            frame.ticket.eq(ticket),
         ]
 
         # One row of flip-flops between the choice and the block RAMs of all queues.
@@ -168,24 +162,25 @@ class PacketDispatch(wiring.Component):
         m.d.sync += [best.eq(number), best_ready.eq(~smallest[-1])]
         return m
 
-    def _tickets(self, m: Module, source: FrameInput, room: Value) -> Any:
-        """Give the frames' tickets: the directory's, or the same for all without flow tables."""
+    def _sharing(self, m: Module, source: FrameInput, room: Value) -> Any:
+        """Tell of each frame whether all engines must see it; never so without flow tables."""
         beat = source.beats.payload
-        tickets = stream.Signature(Ticket).create(path=("tickets",))
+        told = stream.Signature(1).create(path=("told",))
         if self.flows:
-            m.submodules.directory = directory = FlowDirectory(half=self.width.half)
-            wiring.connect(m, directory.tickets, wiring.flipped(tickets))
-            wiring.connect(m, wiring.flipped(self.confirmations), directory.confirmations)
+            m.submodules.sharing = sharing = FlowSharing(half=self.width.half)
+            m.submodules.told = queue = PushQueue(1, 32, 4 + FlowSharing.LATENCY)
+            wiring.connect(m, sharing.shared, queue.i)
+            wiring.connect(m, queue.o, wiring.flipped(told))
             m.d.comb += [
-                directory.frames.valid.eq(beat.first),
-                directory.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
-                directory.frames.payload.config.eq(self.config),
-                source.room.eq(room & directory.room),
-                *([directory.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
+                sharing.frames.valid.eq(beat.first),
+                sharing.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
+                sharing.frames.payload.config.eq(self.config),
+                source.room.eq(room & queue.room),
+                *([sharing.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
             ]
         else:
-            m.d.comb += [tickets.valid.eq(1), source.room.eq(room)]
-        return tickets
+            m.d.comb += [told.valid.eq(1), source.room.eq(room)]
+        return told
 
     def _credit(self, m: Module, i: int, begins: Value) -> Signal:
         """Tell whether engine ``i`` may have another frame; two more may follow after it falls."""

@@ -74,7 +74,6 @@ class ParallelEngines(wiring.Component):
         wiring.connect(m, collect.m_axis, wiring.flipped(self.m_axis))
         wiring.connect(m, dispatch.frames, collect.frames)
         wiring.connect(m, dispatch.frames, merge.frames)
-        wiring.connect(m, merge.confirmations, dispatch.confirmations)
         wiring.connect(m, merge.reports, wiring.flipped(self.reports))
         m.d.comb += dispatch.config.eq(self.config)
         if self.shape.half:

@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The reports of several engines as one engine's: one per frame, in order."""
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import Verdict
-
 from ..codec.shape import USUAL, EngineShape
 from ..control.counters import frame_report
 from ..parts.queue import PushQueue
 from .dispatch_queue import check_engines
-from .flow_directory import Ticket
 from .packet_dispatch import MOST_FRAMES, dispatched
-
-_IN_TABLE = (Verdict.COMPRESSED, Verdict.EXPANDED, Verdict.AMBIGUOUS, Verdict.PHASE, Verdict.SYN)
-"""Verdicts after which the flow-phase table holds a TCP segment's flow (wire format, sections 5 and 7)."""
 
 
 class ReportMerge(wiring.Component):
@@ -46,36 +38,31 @@ class ReportMerge(wiring.Component):
                 "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),  #: One per frame.
                 #: Number of an engine's frames that are finished in this cycle.
                 "reported": Out(range(3)).array(engines),
-                #: For :class:`FlowDirectory`: the engines' flow tables hold this frame's flow.
-                "confirmations": Out(stream.Signature(Ticket, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         numbers = range(self.engines)
-        known = data.StructLayout({"keep": 1, "ticket": Ticket})
-        entry = data.StructLayout({"report": frame_report(self.shape), "ticket": Ticket})
+        entry = frame_report(self.shape)
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
         reports = []
         for i in numbers:
-            frames = PushQueue(known, MOST_FRAMES, 0)
+            kept = PushQueue(1, MOST_FRAMES, 0)
             queue = PushQueue(entry, MOST_FRAMES, 0)
-            m.submodules[f"frames{i}"], m.submodules[f"reports{i}"] = frames, queue
+            m.submodules[f"kept{i}"], m.submodules[f"reports{i}"] = kept, queue
             m.d.comb += [
-                frames.i.valid.eq(self.frames.valid & frame.targets[i]),
-                frames.i.payload.keep.eq(frame.owner == i),
-                frames.i.payload.ticket.eq(frame.ticket),
-                frames.o.ready.eq(self.engine_reports[i].valid),
-                queue.i.valid.eq(self.engine_reports[i].valid & frames.o.payload.keep),
-                queue.i.payload.report.eq(self.engine_reports[i].payload),
-                queue.i.payload.ticket.eq(frames.o.payload.ticket),
+                kept.i.valid.eq(self.frames.valid & frame.targets[i]),
+                kept.i.payload.eq(frame.owner == i),
+                kept.o.ready.eq(self.engine_reports[i].valid),
+                queue.i.valid.eq(self.engine_reports[i].valid & kept.o.payload),
+                queue.i.payload.eq(self.engine_reports[i].payload),
                 queue.o.ready.eq(order.o.valid & (order.o.payload == i)),
             ]
             m.d.sync += self.reported[i].eq(
-                (self.engine_reports[i].valid & ~frames.o.payload.keep) + (queue.o.ready & queue.o.valid)
+                (self.engine_reports[i].valid & ~kept.o.payload) + (queue.o.ready & queue.o.valid)
             )
             reports.append(queue)
         found = Signal()
@@ -84,11 +71,8 @@ class ReportMerge(wiring.Component):
             found.eq(order.o.valid & Cat(queue.o.valid for queue in reports).bit_select(order.o.payload, 1)),
             order.o.ready.eq(found),
         ]
-        in_table = reduce(or_, (oldest.report.verdict == verdict for verdict in _IN_TABLE))
         m.d.sync += [
             self.reports.valid.eq(found),
-            self.reports.payload.eq(oldest.report),
-            self.confirmations.valid.eq(found & oldest.ticket.shared & in_table),
-            self.confirmations.payload.eq(oldest.ticket),
+            self.reports.payload.eq(oldest),
         ]
         return m

@@ -22,7 +22,7 @@ from cocotbext.axi import (
 )
 
 from inceptionn.sim.golden import FlowTable, Result, receive, transmit
-from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
 from inceptionn.sim.golden.values import bf16_payload, payload
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.runner import bench_parameters
@@ -87,10 +87,16 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
             data, tos = bf16_payload(kind, 2 * size), source.choice((DEFAULT_BF16_TOS, 0x2E))
         if source.random() < 0.75:
             options = bytes(source.choice((0, 12)))
+            if port not in sequence:
+                data, tos, flags = b"", DEFAULT_TOS, SYN
+                sequence[port] = -1
+            else:
+                flags = ACK
             frame = tcp(
-                data, sequence=sequence[port], source_port=port, tcp_options=options, vlan=vlan, tos=tos
-            )
-            sequence[port] += len(data)
+                data, sequence=sequence[port], source_port=port, flags=flags, tcp_options=options, vlan=vlan,
+                tos=tos,
+            )  # fmt: skip
+            sequence[port] += len(data) or flags == SYN
         else:
             frame = udp(data, source_port=port, vlan=vlan, tos=tos)
         frames.append(frame)
@@ -100,9 +106,9 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
 def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
     """Return a frame and its wire form; if the engine has bf16 lanes, those of odd ports have them."""
     if CODEC.half and port % 2:
-        frame = tcp(bf16_payload("gradients", 2 * lanes), source_port=port, tos=DEFAULT_BF16_TOS)
+        frame = udp(bf16_payload("gradients", 2 * lanes), source_port=port, tos=DEFAULT_BF16_TOS)
     else:
-        frame = tcp(payload("gradients", lanes), source_port=port)
+        frame = udp(payload("gradients", lanes), source_port=port)
     result = transmit(frame, CONFIG, FlowTable())
     assert result.verdict is Verdict.COMPRESSED
     return frame, result.frame

@@ -163,7 +163,7 @@ def test_header(module: str, generated: Path) -> None:
     assert lines[:3] == [
         "// SPDX-License-Identifier: BSD-2-Clause",
         "// Parameters: board vc709, ports 1, engines 1, lanes 8, codec paper, stream 256 bits.",
-        "// Out of reset: bounded, error bound 2^-10, ToS 0x28 under 0xfc; wire format 1, register map 1.0.",
+        "// Out of reset: bounded, error bound 2^-10, ToS 0x28 under 0xfc; wire format 1, register map 2.0.",
     ]
     version = re.escape(distribution_version("inceptionn"))
     tools = rf"// Written by inceptionn {version} with Amaranth [\w.]+ and Yosys \S+\. Do not edit\."

@@ -7,7 +7,7 @@ from typing import Any
 
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
-from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.wire import DEFAULT_TOS
 
@@ -21,7 +21,8 @@ _HELD = ("CONTROL", "TOS")
 
 def _frames(source: random.Random) -> list[bytes]:
     """Tagged and untagged ones, TCP and UDP, with gradients and with other values."""
-    frames, sequence = [], 4 * source.getrandbits(20)
+    sequence = 4 * source.getrandbits(20)
+    frames = [tcp(b"", sequence=sequence - 1, flags=SYN, tos=DEFAULT_TOS)]
     for count in LANES:
         for kind in ("gradients", "fractions", "noise"):
             data = payload(kind, count, source.getrandbits(20))

@@ -18,8 +18,8 @@ from cocotbext.axi import AxiResp, AxiStreamFrame
 
 from inceptionn.hdl.control.registers import DIRECTIONS, REGISTERS, Direction
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, lossy, receive, transmit
-from inceptionn.sim.golden.cases import receive_sequences, transmit_sequences
-from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.cases import OPENING, alone, receive_sequences, transmit_sequences
+from inceptionn.sim.golden.packets import SYN, tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
@@ -87,7 +87,8 @@ class TB(TestBench):
     async def configure(self, config: EngineConfig, tx: bool = True, rx: bool = True) -> None:
         """Write every setting, with empty engines, so that the model knows which frames it concerns."""
         numbers = config.parameters
-        await self.write("CONTROL", TX_ENABLE=tx and config.enable, RX_ENABLE=rx and config.enable)
+        switches = {"TX_ENABLE": tx and config.enable, "RX_ENABLE": rx and config.enable}
+        await self.write("CONTROL", **switches, LEARN_PHASES=config.learn_phases)
         await self.write("TOS", VALUE=config.tos, MASK=config.tos_mask)
         await self.write("PARAMETERS", E0=numbers.e0, T=numbers.t, B=numbers.b)
         await self.write("PAYLOAD", MIN=config.min_payload, MAX=config.max_payload)
@@ -183,6 +184,8 @@ def mixture(count: int, source: random.Random) -> list[Stimulus]:
         vlan = source.choice((None, None, 7))
         if source.random() < 0.75:
             options = bytes(source.choice((0, 0, 12, 40)))
+            if port not in sequence:
+                stimuli.append(Stimulus(tcp(b"", sequence=-1, source_port=port, flags=SYN)))
             number = sequence[port]
             sequence[port] += len(data)
             frame = tcp(data, sequence=number, source_port=port, tcp_options=options, vlan=vlan, tos=tos)
@@ -208,7 +211,7 @@ async def first_frame_after_reset(tb):
 
     The very first frame, offered at once, is compressed and restored.
     """
-    (wire_form,) = await tb.run("tx", [Stimulus(tcp(payload("gradients", 365)))])
+    (wire_form,) = await tb.run("tx", [Stimulus(udp(payload("gradients", 365)))])
     assert tb.expected["TX_COMPRESSED"] == 1
     await tb.reset()
     await tb.run("rx", [Stimulus(wire_form)])
@@ -277,6 +280,7 @@ async def end_to_end(tb, k, mode):
     numbers = parameters(k, mode)
     await tb.configure(EngineConfig(parameters=numbers))
     data = payload("gradients", 2048) + payload("edges", 256)
+    await tb.run("tx", [Stimulus(OPENING.frame)])
     for frame in (tcp(data), udp(data), tcp(data, vlan=3, tcp_options=bytes(12))):
         (wire_form,) = await tb.run("tx", [Stimulus(frame)])
         assert len(wire_form) < len(frame)
@@ -321,7 +325,7 @@ async def registers_in_a_row(tb):
 async def switches(tb):
     """Each direction's switch, invalid parameters and length limits work alone and at once."""
     frame = tcp(payload("gradients", 100))
-    (wire_form,) = await tb.run("tx", [Stimulus(frame)])
+    _, wire_form = await tb.run("tx", [Stimulus(OPENING.frame), Stimulus(frame)])
     for tx, rx in itertools.product((False, True), repeat=2):
         await tb.configure(EngineConfig(), tx=tx, rx=rx)
         await tb.both([Stimulus(frame)] * 3, [Stimulus(wire_form)] * 3)
@@ -343,9 +347,9 @@ async def settings_change_under_traffic(tb):
     frames = [tcp(payload("gradients", 365, seed), sequence=4 * 365 * seed) for seed in range(40)]
     settings = (parameters(10, "bounded"), parameters(4, "literal"))
     answers = [
-        [transmit(frame, EngineConfig(parameters=numbers), FlowTable()).frame for numbers in settings]
-        for frame in frames
+        [alone(frame, EngineConfig(parameters=numbers)).frame for numbers in settings] for frame in frames
     ]
+    await tb.run("tx", [Stimulus(OPENING.frame)])
     for frame in frames:
         await tb.sources["tx"].send(AxiStreamFrame(frame))
     writing = cocotb.start_soon(rewrite(tb, settings))
@@ -370,8 +374,8 @@ async def reset_under_traffic(tb):
     """Reset for 1 to 16 cycles in the middle of frames and accesses: nothing of them is left."""
     source = random.Random(2)
     cocotb.start_soon(tb.watch_resets())
-    frame = tcp(payload("gradients", 365))
-    wire_form = transmit(frame, EngineConfig(), FlowTable()).frame
+    frame = udp(payload("gradients", 365))
+    wire_form = alone(frame, EngineConfig()).frame
     for _ in range(4 if BRIEF else 12):
         for direction, data in (("tx", frame), ("rx", wire_form)):
             for _ in range(3):

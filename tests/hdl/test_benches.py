@@ -26,7 +26,7 @@ SLOW = {
     *("standalone_decompressor", "planes_standalone_decompressor"),
     *("compressor", "planes_compressor", "standalone_compressor", "planes_standalone_compressor"),
     *("decompressor", "planes_decompressor"),
-    *("flow_directory", "packet_dispatch", "packet_collect"),
+    *("flow_sharing", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
 FEW = {"counters": (0, 4), "registers": (0,)}

@@ -115,16 +115,6 @@ REASONS: dict[str, dict[str, str]] = {
     "frame_guard-77a20d30b6ad": {
         "cnot0 register.o__payload[223]": "where `tkeep[1]` is 0, byte 27 is not there",
     },
-    "flow_directory-835204407898": {
-        **dict.fromkeys(("const1 $158.D[83]", "inv $auto$ff.cc:337:slice$276.Q[14]"), _KEY),
-        **dict.fromkeys(("const0 memory.RD_DATA[19]", "const1 ram_0.read_data[40]"), _KEY),
-        "const0 $auto$ff.cc:337:slice$276.Q[37]": _KEY,
-        "const0 $154.Q[29]": "a bit of the codec's parameters, which decide nothing here",
-        "inv $114.A[5]": _RENUMBERED,
-        "cnot1 $47.A[1]": "neither 1 nor 3 is 0",
-        "inv ram_0.read_data[0]": "a report's bit `shared`, which nothing reads",
-        "cnot0 $63.A[5]": "levels below 16 become 32 to 47, none of which is 16",
-    },
     "transmit_decision-9bb95168f7ca": {
         "const1 settling.judged__payload[196]": "a bit of the phase, which nothing reads behind the judging",
         "cnot0 $auto$ff.cc:337:slice$351.Q[143]": _JUDGED,

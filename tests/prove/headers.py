@@ -59,6 +59,7 @@ def verdict_of(
         "checksum": Mux(tcp, bytes_at(l4, 16, 2), bytes_at(l4, 6, 2)),
         "phase": bytes_at(l4, 4, 4)[:2], "frame_length": l2 + total,
     }  # fmt: skip
+    fin, syn, rst = (l4[8 * 13 + bit] for bit in range(3))
     off = ~(config.enable & config.parameters_valid) if transmit else ~config.enable
     table = [
         (off, Verdict.DISABLED),
@@ -80,6 +81,15 @@ def verdict_of(
         (tcp & l4[8 * 13 + 1], Verdict.SYN),
         (udp & (bytes_at(l4, 6, 2) == 0), Verdict.NO_CHECKSUM),
     ]
+    # Section 7: steps 4 to 14 without step 9.
+    sound = (
+        tcp & ~Cat(one for one, name in table[:-2] if name not in (Verdict.DISABLED, Verdict.UNTAGGED)).any()
+    )
+    marked = is_fp32 | is_bf16
+    fields |= {
+        "opens": sound & syn & marked & ~fin & ~rst,
+        "closes": sound & (fin | rst | (syn & ~marked)),
+    }
     if transmit:
         table += [
             ((payload < config.min_payload) | (payload == 0), Verdict.SHORT),
@@ -192,6 +202,17 @@ def result_claims(
     )
     assert {*fields, "verdict", "config"} == set(ParsedHeader.as_shape().members)
     for name, value in fields.items():
+        if name in ("opens", "closes"):
+            h.claim(
+                f"{name} says what the page says of the flow-phase table, whatever the verdict",
+                ~found | (result.header[name] == value),
+            )
+            h.cover(
+                f"a frame that {name} a flow without the mark or engine",
+                found
+                & result.header[name]
+                & ((verdict == Verdict.DISABLED) if name == "opens" else (verdict == Verdict.UNTAGGED)),
+            )
         h.claim(
             "without an objection, the fields are those of the frame",
             ~found | (verdict != 0) | (result.header[name] == value),
@@ -222,6 +243,8 @@ PROOFS = tuple(
     for transmit, lanes, half, faults in (
         (True, 8, False, (
             _CHECK,
+            Fault("frame.header_checks", "apart = (Verdict.DISABLED, Verdict.UNTAGGED)", "apart = ()"),
+            Fault("frame.header_checks", "ends | (syn & untagged)", "ends"),
             Fault(_PARSER, "header_words << 2", "header_words[:4] << 2"),
             Fault(_PARSER, "run.skip.eq(run_at[place_bits:] - self.width.parsed_beat)", "run.skip.eq(0)"),
         )),

@@ -132,6 +132,7 @@ def settings(bank: Bank, held: dict[str, Value]) -> Value:
     effects = {
         ("CONTROL", "TX_ENABLE"): tx.enable,
         ("CONTROL", "RX_ENABLE"): rx.enable,
+        ("CONTROL", "LEARN_PHASES"): tx.learn_phases,
         ("TOS", "VALUE"): tx.tos,
         ("TOS", "MASK"): tx.tos_mask,
         ("PARAMETERS", "E0"): tx.e0,
@@ -151,7 +152,8 @@ def settings(bank: Bank, held: dict[str, Value]) -> Value:
         "every setting is that of the writes answered so far, in force with the answer",
         Cat(setting == expected[pair] for pair, setting in effects.items()).all(),
     )
-    shared = ("tos", "tos_mask", "e0", "t", "b", "parameters_valid", "min_payload", "max_payload")
+    limits = ("min_payload", "max_payload", "learn_phases")
+    shared = ("tos", "tos_mask", "e0", "t", "b", "parameters_valid", *limits)
     h.claim("both engines have the same settings", Cat(tx[name] == rx[name] for name in shared).all())
     e0, t, b = tx.e0, tx.t, tx.b
     usable = (e0 >= 1) & (e0 <= t) & (t <= 127) & (t <= b)
@@ -217,11 +219,11 @@ def counters(bank: Bank) -> None:
     asked, last, is_counter = Signal(name="asked"), Signal(64, name="last"), C(0, 1)
     with m.If(bus.arvalid & bus.arready):
         m.d.sync += asked.eq(0)
-    for direction, base in (("tx", 0x100), ("rx", 0x200)):
+    for direction, base, others in (("tx", 0x100, 0x300), ("rx", 0x200, 0x340)):
         port = ports[direction]
         starts = {
-            number: base + 8 * number if number < 32 else 0x300 + 8 * (number - 32)
-            for number in bank.dut.registers.counter_slots(direction)
+            number: base + 8 * number if number < 32 else others + 8 * (number - 32)
+            for number in bank.dut.registers.counters(direction)
         }
         here = Cat(pair == start for start in starts.values()).any()
         slot = reduce(or_, (Mux(pair == start, number, 0) for number, start in starts.items()))
@@ -270,8 +272,8 @@ def counters(bank: Bank) -> None:
         "which no counter is being cleared",
         ~bank.reading | Mux(is_counter & is_low, cycles < 8, age < 3),
     )
-    h.cover("a counter's low word is read", counter & (place == 0x1C0) & (bus.rdata == 0x12345678))
-    h.cover("a counter's high word is read", counter & (place == 0x2C4) & (bus.rdata == 0x12345678))
+    h.cover("a counter's low word is read", counter & (place == 0x300) & (bus.rdata == 0x12345678))
+    h.cover("a counter's high word is read", counter & (place == 0x344) & (bus.rdata == 0x12345678))
     h.cover("a refused read", bank.done & (bus.rresp == SLVERR))
 
 
@@ -300,7 +302,7 @@ VARIANTS: dict[str, tuple[EngineShape, tuple[tuple[str, str], ...]]] = {
     "planes": (EngineShape.of(codec="planes"), (
         ("m.d.sync += ready.eq(1)", "m.d.sync += ready.eq(~bus.bvalid)"),
         ("Mux(select, values[name], 0)", "Mux(select, values[name][1:], 0)"),
-        ("port.slot.eq(Cat(slot, codes))", "port.slot.eq(slot)"),
+        ("Mux(upper, others % VERDICT_SLOTS, 0)", "0"),
         ('~ports["tx"].busy & ~ports["rx"].busy', '~ports["tx"].busy'),
         ("Mux(is_high, kept_high, value)", "Mux(is_high, data[DATA_WIDTH:], value)"),
     )),

@@ -36,7 +36,7 @@ CODEC, HALF = bench_parameters().get("codec", "paper"), bench_parameters().get("
 SHAPE = EngineShape.of(codec=CODEC, half=HALF)
 SPEC = codec_spec(CODEC)
 REGISTERS = registers_of(CODEC, HALF)
-SLOTS = {direction: REGISTERS.counter_slots(direction) for direction in DIRECTIONS}
+SLOTS = {direction: REGISTERS.counters(direction) for direction in DIRECTIONS}
 SETTLE = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
 NUMBERS = [field.name for field in REGISTERS["PARAMETERS"].fields]
@@ -109,6 +109,7 @@ class RegisterModel:
             "parameters_valid": self.field("STATUS", "PARAMETERS_VALID"),
             "min_payload": self.field("PAYLOAD", "MIN"),
             "max_payload": self.field("PAYLOAD", "MAX"),
+            "learn_phases": self.field("CONTROL", "LEARN_PHASES"),
             **({"bf16_tos": self.bf16_tos} if HALF else {}),
         }
 

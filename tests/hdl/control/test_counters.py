@@ -17,5 +17,5 @@ def test_direction_is_checked() -> None:
 def test_widths() -> None:
     assert frame_report().size == 5 + 17 + 17 + 4 * 12
     assert frame_report(EngineShape.of(codec="planes")).size == 5 + 17 + 17 + 16 * 9 + 12
-    assert CounterRead() == CounterRead(32) != CounterRead(64)
-    assert repr(CounterRead()) == "CounterRead(32)"
+    assert CounterRead() == CounterRead()
+    assert repr(CounterRead()) == "CounterRead()"

@@ -26,12 +26,13 @@ from engine_traffic import (
 )
 
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
+from inceptionn.hdl.frame.flow_table import FLOW_SETS
 from inceptionn.sim.golden import EngineConfig
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import host_frames
-from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, Verdict
+from inceptionn.wire import MAX_TRANSMIT_FRAME, Verdict
 
 PACE = TransmitDecision.pace_of(BEAT)
 LATENCY = 48 if LANES == 8 else 56
@@ -40,13 +41,13 @@ LATENCY = 48 if LANES == 8 else 56
 
 @CompressionTB.test()
 async def empties_its_flow_table_first(tb):
-    """``tready`` is low out of reset until every slot of the flow table is empty, and nothing comes out."""
+    """``tready`` is low out of reset until every set of the flow table is empty, and nothing comes out."""
     waited = 0
     while not tb.dut.s_axis_tready.value:
         await ClockCycles(tb.dut.aclk, 1)
         waited += 1
-        assert waited < FLOW_TABLE_SIZE + 20, "tready stays low"
-    assert waited > FLOW_TABLE_SIZE - 20
+        assert waited < FLOW_SETS + 20, "tready stays low"
+    assert waited > FLOW_SETS - 20
     await ClockCycles(tb.dut.aclk, 100)
     assert not tb.begun
     assert not tb.reports

@@ -46,7 +46,7 @@ class TB(Lockstep):
         _, headers = objection(stimulus, transmit=True)
         size = len(stimulus.frame)
         names = ("verdict", "tcp", "vlan", "payload_at", "total_length", "payload_length", "phase")
-        record = {name: known[name] for name in (*names, "ip_checksum", "checksum")}
+        record = {name: known[name] for name in (*names, "ip_checksum", "checksum", "opens", "closes")}
         record |= {
             "partial": 0,
             "bad": int(stimulus.bad),
@@ -54,6 +54,7 @@ class TB(Lockstep):
             "short": int(size < known.frame_length),
             "key": FlowKey.as_shape().const({name: known[name] for name, _ in FlowKey.as_shape()}).as_bits(),
             "b": known.config.b,
+            "learns": known.config.learn_phases,
             "frame_bytes": size,
             "beats": (stimulus.beats - 1) % WHOLE + 1,
         }
@@ -66,7 +67,7 @@ class TB(Lockstep):
         for stimulus in stimuli:
             verdict, headers = objection(stimulus, transmit=True)
             header = random.getrandbits(HEADER.size)
-            found = fields(headers, stimulus) if headers else {}
+            found = fields(headers, stimulus)
             for name, value in (found | {"verdict": int(verdict)}).items():
                 place = HEADER[name]
                 header &= ~(((1 << place.width) - 1) << place.offset)

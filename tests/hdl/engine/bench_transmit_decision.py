@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import cocotb
 import numpy as np
 from chosen_beat import BEAT
 from cocotb.triggers import Timer
-from engine_bench import BEAT_BYTES, Stimulus, beats
+from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, beats
 from engine_traffic import be16, replay, sent_checksum_edges, with_configs, with_field
 from flows import random_flow, segment, twins
 from lockstep import Lockstep
@@ -25,14 +26,14 @@ from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.engine.frame_recorder import FrameRecord
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.engine.transmit_settling import frame_order
-from inceptionn.hdl.frame.flow_table import FlowKey
-from inceptionn.sim.golden import FlowTable, Result, codec, transmit
+from inceptionn.hdl.frame.flow_table import FLOW_SETS, FlowKey
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, codec, transmit
 from inceptionn.sim.golden.cases import transmit_sequences
-from inceptionn.sim.golden.packets import tcp, udp
+from inceptionn.sim.golden.packets import FIN, RST, SYN, tcp, udp
 from inceptionn.sim.golden.parse import Headers
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.traffic import host_frames
-from inceptionn.wire import FLOW_TABLE_SIZE, MAX_TRANSMIT_FRAME, PROTOCOL_TCP, Verdict
+from inceptionn.wire import MAX_TRANSMIT_FRAME, PROTOCOL_TCP, Verdict
 
 RECORD = FrameRecord.as_shape()
 ORDER = frame_order(BEAT)
@@ -79,8 +80,10 @@ class Known:
             "beats": stimulus.beats - whole * pieces,
         }
         header_sum, statistics = random.getrandbits(16), None
+        found = fields(headers, stimulus)
+        record |= {name: found[name] for name in ("opens", "closes")}
+        record["learns"] = int(stimulus.config.learn_phases)
         if headers is not None:
-            found = fields(headers, stimulus)
             record["short"] = int(len(frame) < headers.end)
             names = ("tcp", "vlan", "payload_at", "total_length", "payload_length", "ip_checksum", "checksum")
             record |= {name: found[name] for name in names}
@@ -137,7 +140,7 @@ class TB(Lockstep):
         while not self.read("room"):
             await self.cycle()
             waited += 1
-            assert waited < FLOW_TABLE_SIZE + 20, "never room"
+            assert waited < FLOW_SETS + 20, "never room"
 
     async def run(self, stimuli: list[Stimulus], *, early=1.0, late=1.0, pop=1.0) -> None:
         """Tells of all frames and checks every order and report.
@@ -255,14 +258,25 @@ async def random_frames(tb, early, late, pop):
 
 
 @TB.test()
-async def flows_that_share_a_slot(tb):
-    """Segments of flows with any addresses and ports, and of their twins, at any phase."""
+async def flows_that_share_a_set(tb):
+    """Segments of flows with any addresses and ports, and of their twins, at any phase.
+
+    Some begin or end a flow.
+    """
     stimuli = []
     for _ in range(40):
         flow = random_flow()
-        twin = random.choice(twins(flow))
-        for each in (flow, flow, twin, flow, twin, twin):
-            stimuli.append(Stimulus(segment(each, sequence=random.choice([0, 0, 0, random.getrandbits(32)]))))
+        rivals = [flow, flow, *random.sample(twins(flow), 2)]
+        for _ in range(12):
+            changes: dict[str, Any] = {"sequence": random.choice([0, 0, 0, random.getrandbits(32)])}
+            if random.random() < 0.4:
+                changes = {
+                    "sequence": -1,
+                    "flags": random.choice([SYN, SYN, SYN, FIN, RST, SYN | RST, SYN | FIN]),
+                }
+            changes["tos"] = random.choice([0x28, 0x28, 0x28, 0])
+            config = random.choice([EngineConfig(), EngineConfig(), DEFAULT, replace(DEFAULT, enable=False)])
+            stimuli.append(Stimulus(segment(random.choice(rivals), **changes), random.random() < 0.1, config))
     await tb.run(stimuli)
 
 

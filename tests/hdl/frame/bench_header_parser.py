@@ -64,7 +64,7 @@ class TB(Lockstep):
         what = f"{stimulus.name}, {len(stimulus.frame)} bytes {stimulus.frame[:64].hex()}"
         assert word.verdict == verdict, f"{what}: verdict {word.verdict}, not {verdict!r}"
         assert found_frame.clear == (verdict == 0), f"{what}: clear is {found_frame.clear}"
-        for name, value in fields(headers, stimulus).items() if headers else ():
+        for name, value in fields(headers, stimulus).items():
             found = word[name] if name != "config" else word.config.as_bits()
             assert found == value, f"{what}: {name} is {found:#x}, not {value:#x}"
         if verdict == 0 and headers:

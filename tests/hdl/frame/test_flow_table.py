@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator, SimulatorContext
 
-from inceptionn.hdl.frame.flow_table import FlowKey, flow_index
-from inceptionn.wire import FLOW_TABLE_SIZE
+from inceptionn.hdl.frame.flow_table import FLOW_SETS, FlowKey, flow_index
 from inceptionn.wire import flow_index as slot_of
 
 
@@ -25,7 +24,7 @@ def keys(source: random.Random) -> Iterator[tuple[int, int, int, int]]:
 
 def test_index_is_the_function_of_the_wire_format() -> None:
     m = Module()
-    key, index = Signal(FlowKey), Signal(range(FLOW_TABLE_SIZE))
+    key, index = Signal(FlowKey), Signal(range(FLOW_SETS))
     m.d.comb += index.eq(flow_index(key))
     wrong: list[tuple[int, int, int, int]] = []
 

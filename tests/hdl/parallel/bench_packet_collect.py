@@ -58,7 +58,7 @@ class TB(TestBench):
         while max(self.open[i] for i in targets) >= IN_FLIGHT:
             await RisingEdge(self.dut.aclk)
         self.dut.frames_valid.value = 1
-        route = {"owner": owner, "targets": sum(1 << i for i in targets), "ticket": 0}
+        route = {"owner": owner, "targets": sum(1 << i for i in targets)}
         self.dut.frames_payload.value = dispatched(ENGINES).const(route).as_bits()
         await RisingEdge(self.dut.aclk)
         self.dut.frames_valid.value = 0

@@ -11,12 +11,12 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from engine_bench import bits, gaps
-from flows import random_flow, segment, twins
+from flows import random_flow, segment
 
 from inceptionn.hdl.control.config import EngineConfig as ConfigBits
 from inceptionn.hdl.parallel.packet_dispatch import MOST_FRAMES, dispatched
 from inceptionn.sim.golden import EngineConfig
-from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.golden.packets import FIN, RST, SYN, tcp, udp
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
@@ -48,7 +48,6 @@ class TB(TestBench):
         self.sinks = [self.stream_sink(f"m_axis_{i}") for i in range(ENGINES)]
         self.way: list[tuple[int, int]] = []
         """Owner and targets of every frame."""
-        self.tickets: list[int] = []
         self.settings: deque[int] = deque()
         self.found: list[list[int]] = [[] for _ in range(ENGINES)]
         """Settings that each engine saw, frame by frame."""
@@ -57,7 +56,6 @@ class TB(TestBench):
 
     async def start(self) -> None:
         dut = self.dut
-        dut.confirmations_valid.value = 0
         for i in range(ENGINES):
             getattr(dut, f"collected_{i}").value = 0
             getattr(dut, f"reported_{i}").value = 0
@@ -82,7 +80,6 @@ class TB(TestBench):
             if dut.frames_valid.value:
                 route = ROUTE.from_bits(int(dut.frames_payload.value))
                 self.way.append((route.owner, route.targets))
-                self.tickets.append(int(route.ticket.as_bits()))
 
     async def _engine(self, i: int) -> None:
         dut = self.dut
@@ -196,49 +193,26 @@ async def waits_for_engines(tb):
 @TB.test(skip=not FLOWS)
 async def shared_frames(tb):
     """Frames that may change the flow table go to all engines, others to one."""
-    config = settings_of(EngineConfig())
-    frames = [tcp(bytes(400)), udp(bytes(400)), tcp(b"", flags=SYN), tcp(b""), tcp(bytes(400), tos=0)]
-    frames += [tcp(bytes(400), tos=0x2C, source_port=7)]
-    for frame in frames:
+    plain, learning = (settings_of(EngineConfig(learn_phases=learns)) for learns in (False, True))
+    cases = [
+        (tcp(bytes(400)), plain, False), (udp(bytes(400)), learning, False),
+        (tcp(b"", flags=SYN), plain, True),
+        (tcp(b"", flags=FIN, tos=0), plain, True), (tcp(bytes(99), flags=RST), plain, True),
+        (tcp(bytes(400)), learning, True), (tcp(bytes(400), tos=0), learning, False),
+        (tcp(bytes(400), tos=0x2C), learning, HALF),
+    ]  # fmt: skip
+    frames, configs, expected = (list(column) for column in zip(*cases, strict=True))
+    for frame, config in zip(frames, configs, strict=True):
         tb.settings.append(config)
         await tb.source.send(AxiStreamFrame(frame))
-    await check(tb, frames, [False] * 6, [config] * 6)
-    shared = [targets == (1 << ENGINES) - 1 for _, targets in tb.way]
-    assert shared == [True, False, True, False, False, HALF]
+    await check(tb, frames, [False] * len(frames), configs)
+    assert [targets == (1 << ENGINES) - 1 for _, targets in tb.way] == expected
 
 
 @TB.test(skip=not FLOWS)
-async def confirmed_flows(tb):
-    """Share a flow's segments until one is confirmed (here the second), and again after another flow's.
-
-    A segment without payload changes nothing.
-    """
-    config, dut = settings_of(EngineConfig()), tb.dut
-    frames = []
-    for _ in range(40):
-        flow = random_flow()
-        other = random.choice(twins(flow))
-        for number, each in enumerate((flow, flow, flow, other, other, flow, flow)):
-            frames.append(segment(each, payload=b"") if number == 3 else segment(each))
-            tb.settings.append(config)
-            await tb.source.send(AxiStreamFrame(frames[-1]))
-            while len(tb.way) < len(frames):
-                await RisingEdge(dut.aclk)
-            if number and tb.way[-1][1] == (1 << ENGINES) - 1:
-                dut.confirmations_payload.value = tb.tickets[-1]
-                dut.confirmations_valid.value = 1
-                await RisingEdge(dut.aclk)
-                dut.confirmations_valid.value = 0
-            await ClockCycles(dut.aclk, 20)
-    await check(tb, frames, [False] * len(frames), [config] * len(frames))
-    shared = [targets == (1 << ENGINES) - 1 for _, targets in tb.way]
-    assert shared == [True, True, False, False, True, True, False] * 40
-
-
-@TB.test(skip=not FLOWS)
-async def segments_at_once(tb):
-    """Segments that the directory looks up more slowly than they come wait, and none is lost."""
-    frames = [segment(random_flow(), payload=b"", flags=SYN) for _ in range(120)]
+async def begins_and_ends_at_once(tb):
+    """Segments that all engines must see wait for all of them, and none is lost."""
+    frames = [segment(random_flow(), payload=b"", flags=random.choice([SYN, FIN, RST])) for _ in range(120)]
     await check(tb, frames, [False] * len(frames), await tb.send(frames))
     assert {targets for _, targets in tb.way} == {(1 << ENGINES) - 1}
 
@@ -247,9 +221,7 @@ async def segments_at_once(tb):
 async def latency(tb):
     """Of an idle dispatcher, from a frame's first word in to its first burst out."""
     dut = tb.dut
-    for frame, cycles in ((udp(bytes(64)), 16), (tcp(bytes(400)), 19)):
-        while not dut.s_axis_tready.value:  # the directory empties itself first
-            await RisingEdge(dut.aclk)
+    for frame in (udp(bytes(64)), tcp(bytes(400)), tcp(bytes(400), flags=SYN)):
         configs = await tb.send([frame])
         while not dut.s_axis_tvalid.value:
             await RisingEdge(dut.aclk)
@@ -258,7 +230,7 @@ async def latency(tb):
             await RisingEdge(dut.aclk)
             count += 1
             assert count < 100, "no burst"
-        assert count == cycles, f"{count} cycles"
+        assert count == 14, f"{count} cycles"
         await check(tb, [frame], [False], configs)
         tb.way.clear()
         for found in tb.found:

@@ -32,7 +32,8 @@ PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
 """Cycles after the last frame in which nothing more may come out."""
-DEFAULT = EngineConfig()
+DEFAULT = EngineConfig(learn_phases=True)
+"""The reset values, but a segment alone is compressed, as a datagram is."""
 ANY_LENGTH = replace(DEFAULT, min_payload=0)
 """Compresses payloads of any length."""
 
@@ -125,6 +126,7 @@ def bits(config: EngineConfig) -> int:
         "parameters_valid": numbers.valid,
         "min_payload": config.min_payload,
         "max_payload": config.max_payload,
+        "learn_phases": config.learn_phases,
     }
     return int(ConfigBits.as_shape().const(fields).as_bits())
 

@@ -12,7 +12,9 @@ from engine_bench import DEFAULT, Stimulus
 
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, receive, transmit
 from inceptionn.sim.golden.cases import Sequence as CaseSequence
-from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.golden.cases import alone
+from inceptionn.sim.golden.packets import RST, tcp, udp
+from inceptionn.sim.golden.parse import parse
 from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import Frame
 from inceptionn.wire import (
@@ -43,24 +45,31 @@ def be16(frame: bytes, at: int) -> int:
 def replay(sequences: Callable[[], Sequence[CaseSequence]]) -> list[Stimulus]:
     """All hand-written cases in one stream, settings changing from frame to frame.
 
-    The cases of a sequence take their flow for unknown or at phase 0. Those that take it for unknown
-    ("phases") come first, after reset; a SYN in front of each of the others makes phase 0 sure.
+    A sequence begins with an empty flow table: a segment with RST ends each flow that the last one left.
     """
-    syn = tcp(b"", flags=SYN, sequence=0xFFFFFFFF)
-    stimuli = []
-    for sequence in sorted(sequences(), key=lambda sequence: sequence.name != "phases"):
-        if stimuli:
-            stimuli.append(Stimulus(syn, name=f"before {sequence.name}"))
+    stimuli: list[Stimulus] = []
+    table = FlowTable()
+    for sequence in sequences():
+        ended = []
+        for case in sequence.cases:
+            transmit(case.frame, sequence.config, table, case.bad)
+            _, headers = parse(case.frame, (0,), 0, whole=False)
+            if headers and table.phase(headers.flow) is not None:
+                ended.append(tcp(b"", flags=RST, **headers.flow._asdict()))
         stimuli += [
             Stimulus(case.frame, case.bad, sequence.config, f"{sequence.name}: {case.name}", case.verdict)
             for case in sequence.cases
         ]
+        for frame in dict.fromkeys(ended):
+            stimuli.append(Stimulus(frame, config=sequence.config, name=f"after {sequence.name}"))
+            transmit(frame, sequence.config, table)
+        assert not len(table)
     return stimuli
 
 
 def sent(frame: bytes, config: EngineConfig = DEFAULT) -> bytes:
     """``frame`` as it goes over the wire."""
-    result = transmit(frame, config, FlowTable())
+    result = alone(frame, config)
     assert result.verdict is Verdict.COMPRESSED, result.verdict.name
     return result.frame
 
@@ -99,7 +108,7 @@ def checksum_edges(
 
 def ambiguous_edges(frame: bytes, at: int, config: EngineConfig) -> list[Stimulus]:
     """``frame`` with a wrong checksum, with which its wire form is right, and with the two next to it."""
-    sent_form = transmit(frame, config, FlowTable()).frame
+    sent_form = alone(frame, config).frame
     l4 = 34 + 4 * (be16(frame, 12) == ETHERTYPE_VLAN)
     pseudo_header = checksum.word_sum(sent_form[l4 - 8 : l4]) + frame[l4 - 11] + len(sent_form) - l4
     excess = pseudo_header + checksum.word_sum(sent_form[l4:]) - be16(frame, at)
@@ -125,7 +134,7 @@ def sent_checksum_edges(
             (tcp(data, vlan=1, tos=tos), (28, 54)),
         ):
             for at in places:
-                stimuli += checksum_edges(frame, at, config, lambda form: transmit(form, config, FlowTable()))
+                stimuli += checksum_edges(frame, at, config, lambda form: alone(form, config))
             stimuli += ambiguous_edges(frame, places[-1], config)
     for _ in range(20):
         data = make("gradients", random.randint(17, 365))
@@ -178,6 +187,7 @@ def changing_configs() -> EngineConfig:
         parameters=random.choice(PARAMETERS),
         min_payload=random.choice([0, 4, 64, 100]),
         max_payload=random.choice([9216, 9216, 9216, 256, 300]),
+        learn_phases=random.random() < 0.3,
     )
     draw = random.random()
     if draw < 0.1:

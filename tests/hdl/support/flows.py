@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Flows for the benches of the flow table and of the directory."""
+"""Flows for the benches of the flow table and of what depends on it."""
 
 import random
 from typing import Any
@@ -15,7 +15,7 @@ def random_flow() -> Flow:
 
 
 def twins(flow: Flow) -> list[Flow]:
-    """Flows of the same slot that differ from ``flow`` in two bits.
+    """Flows of the same set that differ from ``flow`` in two bits.
 
     Both are in the lower half of the key, or both in the upper, or one in each, or both in one field, where
     they meet in the second fold of :func:`inceptionn.wire.frames.flow_index` alone.
@@ -25,7 +25,7 @@ def twins(flow: Flow) -> list[Flow]:
         (1 << 5 << (bit := random.randrange(11)), 1 << bit, 0, 0),
         (0, 0, 1 << 9 << (bit := random.randrange(7)), 1 << bit),
         (1 << (bit := random.randrange(16)), 0, 1 << bit, 0),
-        ((1 | 1 << 10) << random.randrange(6), 0, 0, 0),
+        ((1 | 1 << 7) << random.randrange(2, 7), 0, 0, 0),
     ):
         twin = Flow(
             flow.source ^ source,

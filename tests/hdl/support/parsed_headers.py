@@ -10,9 +10,10 @@ from inceptionn.wire import LANE_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict
 def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | None]:
     """Return the first objection to the headers, or 0, and what they hold where they hold anything."""
     config = stimulus.config
+    verdict, _ = parse(stimulus.frame, (config.tos,), config.tos_mask, whole=False)
+    _, headers = parse(stimulus.frame, (0,), 0, whole=False)  # those of untagged frames, too
     if not config.enable or (transmit and not config.parameters.valid):
-        return Verdict.DISABLED, None
-    verdict, headers = parse(stimulus.frame, (config.tos,), config.tos_mask, whole=False)
+        return Verdict.DISABLED, headers
     if headers is None or verdict is not None:
         assert verdict is not None
         return verdict, headers
@@ -26,9 +27,12 @@ def objection(stimulus: Stimulus, *, transmit: bool) -> tuple[int, Headers | Non
     return (Verdict.ALIGNMENT if size % LANE_BYTES else 0), headers
 
 
-def fields(headers: Headers, stimulus: Stimulus) -> dict[str, int]:
-    """Return the members of ``ParsedHeader`` that the headers fix."""
+def fields(headers: Headers | None, stimulus: Stimulus) -> dict[str, int]:
+    """Return the members of ``ParsedHeader`` that the headers fix; without any, the flow table stays."""
+    if headers is None:
+        return {"opens": 0, "closes": 0}
     tcp_ = headers.protocol == PROTOCOL_TCP
+    marked = stimulus.config.marks(headers.tos)
     found = {
         "tcp": int(tcp_),
         "vlan": int(headers.l3 == 18),
@@ -43,5 +47,7 @@ def fields(headers: Headers, stimulus: Stimulus) -> dict[str, int]:
         "source_port": headers.flow.source_port,
         "destination_port": headers.flow.destination_port,
         "config": bits(stimulus.config),
+        "opens": int(headers.syn and marked and not headers.ends),
+        "closes": int(headers.ends or (headers.syn and not marked)),
     }
     return found | ({"phase": headers.sequence % 4} if tcp_ else {})
