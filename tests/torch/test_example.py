@@ -25,10 +25,12 @@ def test_by_torchrun() -> None:
     assert said.count("accuracy on the test set") == 1
 
 
+@pytest.mark.slow
 def test_by_mpirun(mpirun: Callable[..., str]) -> None:
     assert mpirun(2, "-m", "mpi4py", *ARGUMENTS).count("accuracy on the test set") == 1
 
 
+@pytest.mark.slow
 def test_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "INCEPTIONN_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"):
         monkeypatch.delenv(name, raising=False)

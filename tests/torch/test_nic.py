@@ -69,6 +69,7 @@ def test_the_nics_compress(stack: ExitStack, tmp_path: Path, kind: str, codec: s
     cluster.check()
 
 
+@pytest.mark.slow
 def test_one_host_without_a_nic_is_software(stack: ExitStack) -> None:
     cluster = stack.enter_context(Cluster(2, ["golden", "none"], codecs="planes"))
     found = answers(cluster)
