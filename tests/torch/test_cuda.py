@@ -73,7 +73,8 @@ def test_a_future_has_the_result_or_raises(device: str) -> None:
 
 
 def test_integers_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"must be dense and of a floating-point or complex type, not torch\.int64"):
+    said = r"must be dense and of a floating-point or complex type, not torch\.int64"
+    with pytest.raises(TypeError, match=said):
         host_copy.HostCopy(torch.zeros(3, dtype=torch.int64))
 
 
