@@ -50,13 +50,13 @@ def main() -> None:
     parser.add_argument("--tcp", action="store_true", help="data over TCP, MPI only to find the ranks")
     parser.add_argument("--values", type=int, default=1_000_000)
     parser.add_argument("--op", choices=("sum", "mean"), default="mean")
-    parser.add_argument("--bound", type=int, default=10, help="error bound 2^-BOUND")
+    parser.add_argument("--bound", type=int, default=10, help="error bound 2^-BOUND without NICs")
     arguments = parser.parse_args()
 
     comm = MPI.COMM_WORLD
     op = MEAN if arguments.op == "mean" else SUM
-    codec = Codec(error_bound=2.0**-arguments.bound)
     transport = connect_mpi(comm) if arguments.tcp else None
+    codec = (transport and transport.nic_codec) or Codec(2.0**-arguments.bound, "planes")
     raw = CompressedCommunicator(comm, transport=transport, path="off")
     compressed = CompressedCommunicator(comm, transport=transport, codec=codec)
 

@@ -499,7 +499,8 @@ class Codec:
         n is the power of two from N on. With D = 2^(1-k), a value has at most 2^(k-1)/n steps. If that is 1
         or more, it is whole, and the sum has at most N 2^(k-1)/n <= 2^(k-1) steps. Else a value has at most
         one step, the sum N. Both are at most 2^24. (Scales end at -126, so values near the largest of fp32
-        have up to 2^15 steps; 512 ranks may have such.)
+        have up to 2^15 steps; 512 ranks may have such. The collectives keep the scale until a sum is whole:
+        partial sums and values that round to 2^128 are infinite only if the sum is.)
 
         The paper's codec truncates by magnitude and has no lattice: its result is that of `scaled`.
         """

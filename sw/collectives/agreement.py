@@ -22,6 +22,8 @@ from .values.fed import Fed
 from .values.stream_codec import StreamCodec, check_codec
 from .values.wire_form import MalformedStream
 
+DEFAULT = Codec(codec="planes")
+"""The codec of a collective that names none, where no NIC has another."""
 _VERSION = 3
 """The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
@@ -234,4 +236,4 @@ def choose_path(
             raise ValueError(
                 f"path 'nic': the codec is {own.name}, the NICs are set to {name_of(nics)}"
             )
-    return ("software" if path == "auto" else path), own or Codec()
+    return ("software" if path == "auto" else path), own or nics or DEFAULT

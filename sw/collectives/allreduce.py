@@ -45,7 +45,7 @@ def allreduce_comp(
         `SUM` or `MEAN`.
     codec
         An `inceptionn.Codec`, its name (``"planes"``, with the default bound), or another `StreamCodec`, such
-        as `BFloat16` or a class of your own. Default: the NICs' codec if they are used, else ``Codec()``.
+        as `BFloat16` or a class of your own. Default: the NICs' codec, else planes.
     path
         "nic" sends floats on marked connections, where the NICs compress them. "software" compresses here,
         "off" sends raw. "auto" is "nic" if every rank has a NIC set to this codec, else "software".

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The steps of every collective call: agree, scale, move data, scale back, store."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec
+from ..codec import Codec, converted, largest_magnitude
 from ..codec.scaling import Scaling
 from ..system.text import brief
 from ..transport import Transport
@@ -191,8 +192,18 @@ def _prepared(
     if scale is not None and collective.contributes:
         parts = zip(lengths, accumulate(lengths), strict=True)
         largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
+        _check_scale(scale, values, largest)
     terms = settings.terms() | buffers.terms()
     return _Own(terms, path, codec, buffers, loaded, feedback, values, lengths, scale, largest)
+
+
+def _check_scale(scale: SumScale, values: Lanes | Fed, largest: Sequence[int | None]) -> None:
+    """Raise ``OverflowError`` if this rank's values leave fp32's range with a given scale."""
+    if not isinstance(scale, int) or max((e for e in largest if e is not None), default=0) + scale < 127:
+        return
+    found = values.largest() if isinstance(values, Fed) else largest_magnitude(values, dtype="bfloat16")
+    if math.ldexp(found, scale) >= 2.0**128:
+        raise OverflowError(f"a value of {found:.3g} is too large to be scaled by 2**{scale}")
 
 
 def _loss(
@@ -221,15 +232,21 @@ def _begun(
     exact = sums and isinstance(codec, Codec) and codec.sums_exactly
     first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
     coding = perf_counter()
-    if own.feedback is not None or first:
-        values, source = _quantised(own.values, lanes, place, codec, scaling, own.feedback)
-    coding = perf_counter() - coding
+    if isinstance(own.values, Fed):
+        values, source = _kept(own.values, lanes, place, codec, scaling, own.feedback)
     if sums:
-        codec, scalings = _summing(codec, path, scalings, np.uint16 in (source.dtype, lanes.dtype))
+        patterns, in_memory = np.uint16 in (source.dtype, lanes.dtype), lanes.dtype == np.float32
+        codec, scalings = _summing(codec, path, scalings, patterns, in_memory)
         scaling = scalings[transport.rank]
     if any(scaling.scales) and collective.contributes:
+        if values.dtype != np.float32:
+            values = converted(values, out=lanes[place], patterns=True)
         scaling.multiply(values, lanes[place])
+        values, source = lanes[place], lanes
+    if first and own.feedback is None:  # after scaling: unscaled, the largest would become infinite
+        codec.lossy(values, lanes[place])
         source = lanes
+    coding = perf_counter() - coding
     halves = lanes.dtype != np.float32
     form = wire_form(transport, path, codec, 1 / size if halves and settings.op is Op.MEAN else None)
     form.spent.codec += coding
@@ -263,32 +280,30 @@ def _most(largest: AllLargest) -> int | None:
 
 
 def _summing(
-    codec: StreamCodec, path: Path, scalings: list[Scaling], patterns: bool
+    codec: StreamCodec, path: Path, scalings: list[Scaling], patterns: bool, in_memory: bool
 ) -> tuple[StreamCodec, list[Scaling]]:
     """Return a codec's form for sums, and by rank the scaling that is left to the lanes.
 
-    ``patterns``: whether uint16 arrays are bfloat16.
+    ``patterns``: whether uint16 arrays are bfloat16. ``in_memory``: whether partial sums are stored. They
+    keep a scale with which they are exact, but without which they could leave fp32's range.
     """
     if not isinstance(codec, Codec):
         return codec, scalings
-    if path == "software" and (common := scalings[0].common) is not None:
+    common = scalings[0].common
+    leaves = in_memory and common is not None and common <= math.log2(codec.error_bound) - 104
+    if path == "software" and common is not None and not (codec.sums_exactly and leaves):
         return codec.summing(common, "bfloat16" if patterns else None), [Scaling()] * len(scalings)
     return codec.summing(), scalings
 
 
-def _quantised(
-    values: Lanes | Fed, lanes: Lanes, own: slice, codec: Any, scaling: Scaling, feedback: Feedback
+def _kept(
+    values: Fed, lanes: Lanes, own: slice, codec: Any, scaling: Scaling, feedback: Feedback
 ) -> tuple[Lanes, Lanes]:
-    """Return what the codec keeps of a rank's own values in a sum, and the array with it.
+    """Return what the codec keeps of a rank's own values and their residual, and the array with it.
 
     That is ``lanes``, or where they are 16-bit values a new one of float32. ``feedback`` has the rest.
     """
+    assert feedback is not None
+    memory, name = feedback
     whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
-    into = whole[own]
-    if isinstance(values, Fed):
-        assert feedback is not None
-        memory, name = feedback
-        return memory.kept(values, name, codec, scaling, into), whole
-    for where, scale in scaling.pieces(values.size):
-        codec.summing(scale).lossy(values[where], into[where])
-    return into, whole
+    return memory.kept(values, name, codec, scaling, whole[own]), whole

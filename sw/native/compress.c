@@ -35,8 +35,10 @@ status compress_blocks(const settings *s, const void *x, size_t lanes, uint8_t *
         const size_t here = smaller(lanes, STREAM_LANES);
         const bool fits = capacity - at >= s->coder->format->worst_bytes(here);
         const size_t bytes = compress_block(s, x, here, fits ? out + at : block);
-        if (!bytes)
+        if (!bytes) {
+            *size = at;
             return OVERFLOWED;
+        }
         if (bytes > capacity - at)
             return NO_ROOM;
         if (!fits)
@@ -49,10 +51,11 @@ status compress_blocks(const settings *s, const void *x, size_t lanes, uint8_t *
     return OK;
 }
 
-/* A compressed run that waits for its place. */
+/* A compressed run that waits for its place, or what came before a value that overflowed. */
 typedef struct {
     uint8_t *bytes;
     size_t size;
+    status result;
     bool ready;
 } slot;
 
@@ -78,10 +81,9 @@ static void place_run(compress_job *job)
 {
     slot *ready = &job->slots[job->turn % job->depth];
     uint8_t *to = job->out + job->at;
-    if (ready->size > job->capacity - job->at) {
-        job->failed = NO_ROOM;
+    job->failed = ready->size > job->capacity - job->at ? NO_ROOM : ready->result;
+    if (job->failed)
         return;
-    }
     job->placing = true;
     pthread_mutex_unlock(&job->lock);
     memcpy(to, ready->bytes, ready->size);
@@ -101,8 +103,7 @@ static void compress_run(compress_job *job)
                                           RUN_BLOCKS * MAX_BLOCK_BYTES, &free_slot->size);
     pthread_mutex_lock(&job->lock);
     free_slot->ready = true;
-    if (result)
-        job->failed = result;
+    free_slot->result = result;
 }
 
 /* Places a run if the next one is ready, else compresses another one; done when neither is left to begin. */

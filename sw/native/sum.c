@@ -62,19 +62,20 @@ status stream_compress_sum(settings s, const uint8_t *stream, size_t size, const
     }
     settings of_sum = s;
     of_sum.source = FLOAT32;
+    status failed = OK; /* A malformed stream goes before a sum that cannot be stored, as with several threads. */
     *written = *at = 0;
     while (lanes) {
         lane_bits sum[STREAM_LANES];
         const size_t here = smaller(lanes, STREAM_LANES);
         size_t bytes = 0;
-        status result = decompress_blocks(&s, stream, size, at, addend, sum, here);
-        if (!result)
-            result = compress_blocks(&of_sum, sum, here, out + *written, capacity - *written, &bytes);
+        const status result = decompress_blocks(&s, stream, size, at, addend, sum, here);
         if (result)
             return result;
+        if (!failed)
+            failed = compress_blocks(&of_sum, sum, here, out + *written, capacity - *written, &bytes);
         *written += bytes;
         addend = values_from(addend, s.source, here);
         lanes -= here;
     }
-    return *at == size ? OK : LEFT_OVER;
+    return *at == size ? failed : LEFT_OVER;
 }

@@ -169,3 +169,24 @@ def test_the_largest_values_keep_to_the_bound_or_become_infinite(path: str, k: i
     assert (found[infinite] == np.sign(x[infinite]) * np.inf).all()
     error = np.abs(found[~infinite].astype(np.float64) - x[~infinite])
     assert error.max(initial=0) <= bound
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_verdict_does_not_depend_on_threads(threads: int) -> None:
+    """Of two faults the same one is named: a malformed stream, then what does not fit first."""
+    codec = Codec(threads=threads)
+    x = np.full(1 << 19, 0.3, np.float32)
+    stream, room = codec.compress(x), bytearray(codec.max_compressed_size(x.size))
+    large = x.copy()
+    large[0] = 4.0
+    with pytest.raises(ValueError, match="malformed stream"):
+        codec.compress_sum(stream[:-1], large, room, scale=126)
+    with pytest.raises(OverflowError):
+        codec.compress_sum(stream, large, room, scale=126)
+    with pytest.raises(OverflowError):
+        codec.compress(large, bytearray(1000), scale=126)
+    large = x[::-1].copy()
+    large[0], large[-1] = 0.3, 4.0
+    for _ in range(10):
+        with pytest.raises(ValueError, match="out is too small"):
+            codec.compress(large, bytearray(1000), scale=126)

@@ -226,6 +226,32 @@ def test_given_scale_that_overflows(threads: Group) -> None:
         assert "would leave fp32's range with scale 27" in text
 
 
+@pytest.mark.parametrize("path", ["auto", "software"])
+@pytest.mark.parametrize("nic", [None, Codec(2.0**-6), Codec(2.0**-8, "planes")])
+def test_the_default_codec_is_the_nics_or_planes(threads: Group, nic: Codec | None, path: Any) -> None:
+    def run(t: Transport) -> bool:
+        chosen, codec = agreement.choose_path(t, path, None)
+        assert chosen == ("software" if nic is None or path == "software" else "nic")
+        return codec == (nic or Codec(2.0**-10, "planes"))
+
+    assert threads(2, run, nic=nic) == [True, True]
+
+
+@pytest.mark.parametrize("call", [bcast_comp, allreduce_comp])
+def test_a_given_scale_that_overflows_names_the_rank(threads: Group, call: Any) -> None:
+    """Whose value it is; nothing becomes infinite silently."""
+
+    def run(t: Transport) -> None:
+        x = np.full(5, 3e38 if t.rank == 1 else 1.0, np.float32)
+        call(t, x, 1 if call is bcast_comp else x.copy(), scale=1)
+
+    first, second, third = threads(3, run)
+    assert isinstance(second, OverflowError)
+    assert str(second) == "a value of 3e+38 is too large to be scaled by 2**1"
+    for error in (first, third):
+        assert str(error) == f"rank 1 cannot take part: OverflowError: {second}"
+
+
 @pytest.mark.parametrize("special", [np.inf, np.nan])
 @pytest.mark.parametrize("codec", [Codec(2**-10), Codec(2**-10, "planes")])
 def test_a_rank_of_zeros_and_no_number_does_not_set_the_scale(

@@ -104,9 +104,10 @@ def test_real_sockets(tcp: Group, algorithm: str, path: str) -> None:
     nic = Codec() if path == "nic" else None
     counts = [300_000, 0, 450_001, 7]
     x = values(4, sum(counts))
-    y = scattered(tcp, x, counts, nic, path=path, algorithm=algorithm)
+    settings = {"path": path, "algorithm": algorithm, "codec": Codec()}
+    y = scattered(tcp, x, counts, nic, **settings)
     assert np.abs(y - x.sum(axis=0)).max() <= (0 if path == "off" else 3 * BOUND) + 1e-6
-    y = gathered(tcp, np.split(x[0], np.cumsum(counts)[:-1]), nic, path=path, algorithm=algorithm)
+    y = gathered(tcp, np.split(x[0], np.cumsum(counts)[:-1]), nic, **settings)
     assert np.abs(y - x[0]).max() <= (0 if path == "off" else BOUND)
 
 

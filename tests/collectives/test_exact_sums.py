@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums with planes are exact: the golden model's bits from every collective, in every order."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,26 @@ def test_every_way_gives_the_golden_sum(seed: int) -> None:
     for way in ways(source, len(case.values)):
         order = source.permutation(len(case.values))
         assert result(case, way, order, seed).tobytes() == expected(case), way
+
+
+@pytest.mark.parametrize("values", [(1, 0, -1), (1, 0, 0), (1, 1, -1), (-1, -1, 0)])
+def test_the_ends_of_the_range_have_one_answer(values: tuple[int, ...]) -> None:
+    """The largest finite values round to 2^128, and partial sums pass it: only whole sums may be infinite."""
+    x = np.float32([values] * 9).T * np.finfo(np.float32).max
+    case = Case("ends", x, PLANES, "auto", SUM)
+    for way in ways(np.random.default_rng(1), 3):
+        for order in ((0, 1, 2), (2, 0, 1)):
+            assert result(case, way, np.array(order)).tobytes() == expected(case), way
+
+
+@pytest.mark.parametrize("kind", ["auto", "tensor"])
+def test_random_values_at_the_ends_of_the_range(kind: Any) -> None:
+    """All ways and all magnitudes, also subnormal ones."""
+    seeds = (np.random.default_rng((7, seed)) for seed in range(1000))
+    cases = (case for case in map(a_case, seeds) if (case.kind, case.scale) == ("ends", kind))
+    for case in itertools.islice(cases, 3):
+        for way in ways(np.random.default_rng(2), len(case.values)):
+            assert result(case, way, np.arange(len(case.values))).tobytes() == expected(case), way
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.slow)])

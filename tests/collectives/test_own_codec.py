@@ -26,7 +26,7 @@ from inceptionn.collectives import (
 )
 from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.layers.parameter_server.exchange.legs import push_leg
-from inceptionn.transport import Transport
+from inceptionn.transport import PeerLost, Transport
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_codec.py"
@@ -203,6 +203,17 @@ def test_results_that_do_not_fit_are_errors(threads: Group, codec: StreamCodec, 
         bcast_comp(t, np.ones(5000, np.float32), 0, codec=codec)
 
     assert any(isinstance(found, ValueError) and str(found) == text for found in threads(2, run))
+
+
+def test_a_sum_that_is_too_large_for_a_codecs_scale_names_both_ranks(threads: Group) -> None:
+    """Neither rank's own values are, but what one of them adds to what came."""
+    codec = Codec().scaled(126)  # a codec of the user's own, whose scale no agreement checks
+
+    def run(t: Transport) -> None:
+        allreduce_comp(t, np.full(10, 3.9, np.float32), np.empty(10, np.float32), codec=codec)
+
+    texts = messages(threads(2, run), (OverflowError, PeerLost))  # type: ignore[arg-type]
+    assert any("rank 1, with a stream from rank 0" in text for text in texts), texts
 
 
 @pytest.mark.parametrize("call", [allreduce_comp, bcast_comp])

@@ -80,7 +80,7 @@ def test_gradients_up_and_weights_down_raw(tcp: Group, legs: Any) -> None:
         allreduce_comp(t, x[t.rank], y, algorithm="paper_baseline", legs=legs, path="software", scale=None)
         return y, t.bytes_sent
 
-    codec = Codec()
+    codec = Codec(codec="planes")  # the default
     lossy = [codec.lossy(each) if legs != "none" else each for each in x[1:]]
     total = lossy[0] + lossy[1] + lossy[2]
     if legs == "both":

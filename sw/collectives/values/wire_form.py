@@ -40,12 +40,15 @@ class Then(Enum):
 def arriving(rank: int, peer: int) -> Iterator[None]:
     """Decode in this context what ``rank`` received from ``peer``.
 
-    A ``ValueError``, which means a malformed stream, becomes `MalformedStream`, whose text names both.
+    A ``ValueError``, which means a malformed stream, becomes `MalformedStream`, whose text names both. So
+    does that of an ``OverflowError``, of a sum that is too large for the codec's scale.
     """
     try:
         yield
     except BrokenPromise:
         raise
+    except OverflowError as problem:
+        raise OverflowError(f"rank {rank}, with a stream from rank {peer}: {problem}") from problem
     except ValueError as problem:
         link = f"rank {rank} received a malformed stream from rank {peer}"
         raise MalformedStream(f"{link}: {problem}") from problem

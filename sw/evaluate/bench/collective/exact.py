@@ -23,11 +23,13 @@ from ..common.threads import on_ranks
 
 Floats = NDArray[np.float32]
 Settings = dict[str, Any]
-KINDS = ("gradients", "bfloat16", "ties", "large", "special")
+KINDS = ("gradients", "bfloat16", "ties", "large", "special", "ends")
 """Normal values of several sizes, those that came from bfloat16, half steps, raw lanes on and off the
-lattice, and subnormal and infinite values and NaNs among all these."""
+lattice, and subnormal and infinite values and NaNs among all these; the ends of fp32's range, scaled."""
 EXACT = 1 << 24
 VERILOG = "through the NIC's Verilog"
+_ENDS = np.array([1, 0x7FFFFF, 0x7E800000, 0x7EFFFFFF, 0x7F000000, 0x7F7FC000, 0x7F7FFFFF], np.uint32)
+_SIGNS = np.array([0, 1 << 31], np.uint32)
 _SPECIAL = np.array([1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFABCDEF], np.uint32)
 
 
@@ -68,6 +70,10 @@ def a_case(source: Generator) -> Case:
     if kind == "special":
         places = source.random(values.shape) < 0.02
         values.view(np.uint32)[places] = source.choice(_SPECIAL, int(places.sum()))
+    if kind == "ends":
+        scale = scale if scale == "tensor" else "auto"
+        found = source.choice(_ENDS, values.shape) | source.choice(_SIGNS, values.shape)
+        values = np.where(source.random(values.shape) < 0.3, np.float32(0), found.view(np.float32))
     op = (SUM, MEAN)[int(source.integers(2))]
     return Case(kind, values, Codec(2.0**-k, "planes", threads=1), scale, op, sections)
 
