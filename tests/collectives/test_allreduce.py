@@ -161,11 +161,11 @@ def test_worker_aggregator_compresses_the_legs_it_is_told(
     threads: Group, legs: Any, compressions: int
 ) -> None:
     x = gradients(4, 20_000)
-    y = reduced(threads, x, path="software", algorithm="worker_aggregator", legs=legs)
+    codec = Codec()
+    y = reduced(threads, x, path="software", algorithm="worker_aggregator", legs=legs, codec=codec)
     error = np.abs(y - exact(x, SUM)).max()
     assert error <= compressions * BOUND + 1e-6
     assert (error > 1e-5) == (legs != "none")
-    codec = Codec()
     expected = x[0] + sum((codec.lossy(g) if legs in ("up", "both") else g) for g in x[1:2])
     for g in x[2:]:
         expected += codec.lossy(g) if legs in ("up", "both") else g
