@@ -10,12 +10,14 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from inceptionn.hdl.control.registers import VERDICTS, Direction
+from inceptionn.hdl.control.registers import REGISTERS, VERDICTS, Direction
 from inceptionn.sim.golden import EngineConfig, Flow, FlowTable, Result, packets, receive, transmit
+from inceptionn.sim.golden.cases import alone
 from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.payloads import PAYLOADS, Values
@@ -131,7 +133,7 @@ def test_both_types_of_lanes(bf16_nic: VerilatedNic) -> None:
 
     def traffic() -> tuple[list[Frame], list[Frame]]:
         out, more = ([typed(source, number) for number in range(500)] for _ in range(2))
-        return out, [(transmit(frame, config, FlowTable()).frame, bad) for frame, bad in more]
+        return [(packets.OPENING, False), *out], [(alone(frame, config).frame, bad) for frame, bad in more]
 
     received = exchanged(nic, config, traffic)
     restored = [result for result in received if result.verdict is Verdict.RESTORED]
@@ -175,7 +177,7 @@ def rates_of_both(nic: VerilatedNic, kind: str, values: Values, mtu: int, count:
 
 
 def colliding(count: int) -> list[Flow]:
-    """Flows of one slot of the flow-phase table, and as many of another."""
+    """Flows of one set of the flow-phase table, and as many of another."""
     wanted = {Flow(packets.SOURCE, packets.DESTINATION, port, 5000).slot for port in (40000, 40001)}
     flows: dict[int, list[Flow]] = {slot: [] for slot in wanted}
     source = random.Random(2)
@@ -186,15 +188,21 @@ def colliding(count: int) -> list[Flow]:
     return [flow for found in flows.values() for flow in found[:count]]
 
 
+SYN, RST = packets.SYN, packets.RST
+CHANGES = SYN, SYN, SYN | packets.ACK, packets.FIN, RST, SYN | RST
+"""Flags of segments that change the flow-phase table."""
+
+
 def segment(source: random.Random, flow: Flow) -> Frame:
-    """One that looks up, learns or teaches: mostly on the grid, of a flow that others displace."""
+    """One that looks up, begins or ends: mostly on the grid, of a flow that others displace."""
     draw = source.random()
-    syn = draw < 0.1
-    off = source.randrange(4) if syn or draw < 0.25 else 0
+    changes = draw < 0.15
+    off = source.randrange(4) if changes or draw < 0.3 else 0
     frame = packets.tcp(
-        b"" if syn else bytes(4 * source.choice((16, 17, 365))),
-        sequence=4 * source.getrandbits(30) + off,
-        flags=packets.SYN if syn else packets.ACK,
+        b"" if changes else bytes(4 * source.choice((16, 17, 365))),
+        sequence=4 * source.getrandbits(30) + off - changes,
+        flags=source.choice(CHANGES) if changes else packets.ACK,
+        tos=DEFAULT_TOS if source.random() < 0.95 else 0,
         source_port=flow.source_port,
         destination_port=flow.destination_port,
     )
@@ -203,10 +211,12 @@ def segment(source: random.Random, flow: Flow) -> Frame:
 
 @each_size
 def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
-    """Flows that displace each other, SYNs, phases, bad frames: as one table that sees all in order."""
-    source, table, flows = random.Random(3), FlowTable(), colliding(3)
+    """Flows that displace each other, begin, end, learn; bad frames: as one table that sees all in order."""
+    source, table, flows, control = random.Random(3), FlowTable(), colliding(3), REGISTERS["CONTROL"]
     results = []
-    for idle, back_pressure in PAUSES:
+    for number, (idle, back_pressure) in enumerate(PAUSES):
+        config = replace(config, learn_phases=number == 1)
+        nic.write(control.offset, control.reset | control["LEARN_PHASES"].put(number == 1))
         frames = [segment(source, source.choice(flows)) for _ in range(1500)]
         came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
         expected = [transmit(frame, config, table, bad) for frame, bad in frames]
@@ -214,22 +224,24 @@ def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
         results += expected
     check_counters(nic, "tx", results)
     verdicts = Counter(result.verdict for result in results)
-    assert min(verdicts[verdict] for verdict in (Verdict.COMPRESSED, Verdict.PHASE, Verdict.SYN)) > 100
+    seen = (Verdict.COMPRESSED, Verdict.PHASE, Verdict.SYN, Verdict.UNKNOWN_FLOW, Verdict.UNTAGGED)
+    assert min(verdicts[verdict] for verdict in seen) > 100
 
 
 @each_size
 def test_reset_forgets_frames_and_flows(nic: VerilatedNic, config: EngineConfig) -> None:
-    off_grid = packets.tcp(bytes(400), sequence=2)
     on_grid = packets.tcp(bytes(400))
+    frames = [on_grid, packets.OPENING, *[on_grid] * 20]
+    verdicts = [Verdict.UNKNOWN_FLOW, Verdict.SYN, *[Verdict.COMPRESSED] * 20]
     for _ in range(2):
         table = FlowTable()
-        frames = [off_grid, *[on_grid] * 20]
         expected = [transmit(frame, config, table) for frame in frames]
         check(nic.transmit(frames), expected)
-        assert [result.verdict for result in expected] == [Verdict.COMPRESSED, *[Verdict.PHASE] * 20]
+        assert [result.verdict for result in expected] == verdicts
         nic.reset()
         assert read_counter(nic, "TX_FRAMES_IN") == 0
         check(nic.transmit([on_grid]), [transmit(on_grid, config, FlowTable())])
+        assert read_counter(nic, "TX_UNKNOWN_FLOW") == 1
         nic.reset()
 
 
