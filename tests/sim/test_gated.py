@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from inceptionn.hdl.control.registers import parameters_word
+from inceptionn.sim.golden import packets
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.sim.verilated.gated import gate
@@ -43,7 +44,8 @@ def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic], codec: str) ->
     """Calls of one direction, of both, with pauses of thousands of cycles and new settings in between."""
     assert pair[0].cycle == pair[1].cycle
     registers, settings = NIC_CODECS[codec].registers, NIC_CODECS[codec].spec.parameters(7)
-    out, back = frames(1, 30, 362), []
+    opening = packets.tcp(b"", sequence=-1, source_port=1, destination_port=2, flags=packets.SYN)
+    out, back = [opening, *frames(1, 30, 362)], []
     for number, transmit, receive in (
         (0, out[:10], 0), (1, [], 10), (2, out[10:11], 0), (3, out[11:20], 3), (4, [], 0), (5, out[20:], 7),
     ):  # fmt: skip
