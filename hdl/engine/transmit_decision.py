@@ -25,7 +25,7 @@ class TransmitDecision(wiring.Component):
         header_sums ─► queue ─┘                             │                     └─► reports
         statistics ──► two queues, sums and counts ─────────┘
 
-    Judging takes four cycles a frame, or two with 16 lanes if a header check fails. Settling waits for the
+    Judging takes four cycles a frame, or two with 16 lanes (:class:`TransmitJudging`). Settling waits for the
     block's statistics if there is a block, and takes one frame per cycle. From a block's statistics to its
     order, if nothing else waits, it takes at most 5 cycles more than :attr:`LATENCY`.
     """
