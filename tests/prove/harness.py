@@ -135,6 +135,11 @@ class Harness:
         if self.invariants:
             self._add("invariant", text, Assert(condition))
 
+    def narrow(self, condition: Any) -> None:
+        """Leave out runs in which a seeded fault need not be looked for: one run refutes a claim."""
+        if not self.invariants:
+            self.m.d.comb += Assume(condition)
+
     def assume(self, text: str, condition: Any) -> None:
         """Add an assumption: what the surroundings promise."""
         self._add("assumption", text, Assume(condition))
