@@ -104,7 +104,7 @@ class CollectiveRequest:
         for function in self._callbacks:
             try:
                 function(self)
-            except Exception:
+            except BaseException:  # sys.exit() would end the thread, and all later calls would wait
                 logging.getLogger(__name__).exception("a callback of a collective failed")
 
 

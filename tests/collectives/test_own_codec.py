@@ -326,6 +326,13 @@ def test_a_broken_promise_is_named(method: str, wrong: Any, text: str) -> None:
     assert text in str(raised.value)
 
 
+@pytest.mark.parametrize("size", [None, 6000.0, -1])
+def test_a_largest_size_that_is_none(size: Any) -> None:
+    broken = type("Broken", (Half,), {"max_compressed_size": lambda self, count: size})
+    with pytest.raises((TypeError, ValueError), match=r"^max_compressed_size of half must be .*not "):
+        examine(broken())
+
+
 def test_the_example_alone() -> None:
     assert said_by(sys.executable, EXAMPLE, cwd="/").startswith("1 ranks, largest error ")
 

@@ -3,6 +3,7 @@
 
 import signal
 import subprocess
+import sys
 import threading
 import time
 from inspect import signature
@@ -155,6 +156,26 @@ def test_callbacks(threads: Group, caplog: pytest.LogCaptureFixture) -> None:
 
     assert threads(2, run) == [["True 2", "done True", "late"]] * 2
     assert caplog.text.count("a callback of a collective failed") == 2
+
+
+def test_a_callback_that_exits_stops_nothing(threads: Group, caplog: pytest.LogCaptureFixture) -> None:
+    """The thread is not the program's: the collectives after it would wait for ever."""
+    added = threading.Event()
+
+    def run(t: Transport) -> bool:
+        if t.rank:
+            assert added.wait(20)
+        first = iallreduce_comp(t, ones(), ones())
+        if not t.rank:
+            first.add_done_callback(lambda request: sys.exit(3))
+            added.set()
+        first.wait(20)
+        after = iallreduce_comp(t, ones(), ones())
+        after.wait(5)
+        return after.done
+
+    assert threads(2, run) == [True, True]
+    assert caplog.text.count("a callback of a collective failed") == 1
 
 
 def test_a_callback_cannot_wait_for_itself(threads: Group, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...codec import Codec
 from ...codec.scaled import ScaledCodec
+from ...system.integers import integer
 
 Lanes = NDArray[np.float32]
 
@@ -134,7 +135,8 @@ def examine(codec: StreamCodec) -> None:
     _whole(codec)
     values = np.random.default_rng(1).normal(scale=0.01, size=3000).astype(np.float32)
     for x in (values, values[:1], values[:0], np.zeros(100, np.float32)):
-        room = bytearray(codec.max_compressed_size(x.size))
+        most = codec.max_compressed_size(x.size)
+        room = bytearray(integer(f"max_compressed_size of {codec.name}", most, 0))
         stream = bytes(codec.compress(x))
         fits = len(stream) <= len(room)
         promises = {"compress makes at most max_compressed_size bytes": fits}

@@ -72,8 +72,9 @@ def listen(address: Address, backlog: int = BACKLOG, tos: int | None = None) -> 
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         sock = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise TransportError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TransportError(f"cannot listen at {host}:{port}: {reason}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if tos is not None:

@@ -526,10 +526,15 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
     assert "rank 1" in str(results[0])
 
 
-@pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:x", "host:65536", "host:-1"])
-def test_addresses_that_are_none(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:x", "host:65536", "host:-1", ("host", 1)])
+def test_addresses_that_are_none(text: Any) -> None:
     with pytest.raises(ValueError, match="an address is HOST:PORT, not"):
         parse_address(text)
+
+
+def test_a_name_that_cannot_be_looked_up() -> None:
+    with pytest.raises(TransportError, match=r"cannot listen at a\.\.b:80: .*label empty"):
+        listen(("a..b", 80))
 
 
 def test_addresses() -> None:
