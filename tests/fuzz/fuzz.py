@@ -286,7 +286,7 @@ class Cases:
             return refused(lambda: self.awp.load_state_dict(self.input), ValueError)
         residual = source.choice((*VALUES, np.zeros(3, np.float32), np.full(2, np.nan, "f4"), np.zeros(2)))
         self.input = {"w": residual}
-        return refused(lambda: ErrorFeedback(None).load_state_dict(self.input), ValueError)
+        return refused(lambda: ErrorFeedback("planes").load_state_dict(self.input), ValueError)
 
 
 def _pcapng(frames: list[bytes]) -> bytes:
