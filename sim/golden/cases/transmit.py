@@ -136,10 +136,12 @@ _VALUES = GRADIENTS[:64]
 
 
 def segment(sequence: int, port: int = 40000, flags: int = ACK, data: bytes = _VALUES, **more: Any) -> bytes:
+    """Make a TCP frame of ``data`` (256 bytes of gradients) from ``port``."""
     return tcp(data, sequence=sequence, source_port=port, flags=flags, **more)
 
 
 def syn(sequence: int, port: int = 40000, flags: int = SYN, **more: Any) -> bytes:
+    """Make the SYN of a flow whose values begin after ``sequence``."""
     return segment(sequence, port, flags, b"", **more)
 
 
