@@ -88,7 +88,7 @@ def _captured(pcap: Path, skip_broken: bool) -> Capture:
 
 
 def replay(
-    pcap: Annotated[Path, typer.Argument(help="Capture of Ethernet frames (also .gz).")] = DEFAULT_CAPTURE,
+    pcap: Annotated[Path, typer.Argument(help="Ethernet frames, also .gz or .zst.")] = DEFAULT_CAPTURE,
     verilog: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Verilog of inceptionn_nic; default: generated in build/replay."),
@@ -102,11 +102,7 @@ def replay(
     ] = None,
     half: HalfOption = False,
     learn_phases: Annotated[
-        bool,
-        typer.Option(
-            "--learn-phases",
-            help="Also compress TCP flows whose SYN is not in the capture: the register LEARN_PHASES.",
-        ),
+        bool, typer.Option("--learn-phases", help="Also compress flows without a SYN: CONTROL.LEARN_PHASES.")
     ] = False,
     waves: Annotated[
         Path | None,
