@@ -106,9 +106,7 @@ def replay(
     ] = False,
     waves: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", dir_okay=False, help="Waveform to write, *.vcd or *.fst (large and slow)."
-        ),
+        typer.Option(metavar="FILE", dir_okay=False, help="Waveform, *.vcd or *.fst (large and slow)."),
     ] = None,
     frames_file: Annotated[
         Path | None,
