@@ -130,7 +130,12 @@ class ErrorFeedback:
         own, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
         patterns = "bfloat16" if own.dtype == np.uint16 else None
         for where, scale in scaling.pieces(own.size):
+            step = math.ldexp(codec.error_bound, 1 - scale)
+            may_leave = codec.sums_exactly and step >= 2**104
+            wanted = Fed(own, left, fed.decay)[where].added() if may_leave else None
             codec.summing(scale, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
+            if wanted is not None:
+                _keep_finite(wanted, left[where], into[where], step)
         self._limit(left, codec, scaling, self.usual.get(name, scaling))
         self._residuals[name] = residual
         return kept
@@ -220,6 +225,16 @@ def _apart(
         np.subtract(wanted, kept, out=wanted)
     wanted[~np.isfinite(wanted)] = 0
     return kept, wanted
+
+
+def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> None:
+    """Keep the last multiple of a step below 2^128 of finite values that have been rounded to it.
+
+    As infinity they would make the sum infinite or NaN, where that of the values is finite.
+    """
+    beyond = np.isinf(kept) & np.isfinite(wanted)
+    kept[beyond] = np.copysign(np.float32(2.0**128 - step), wanted[beyond])
+    left[beyond] = wanted[beyond] - kept[beyond]
 
 
 def _limit_growth(rest: Floats, residual: Floats) -> None:

@@ -55,6 +55,23 @@ def test_the_ends_of_the_range_have_one_answer(values: tuple[int, ...]) -> None:
             assert result(case, way, np.array(order)).tobytes() == expected(case), way
 
 
+def test_error_feedback_keeps_the_ends_of_the_range_finite(threads: Group) -> None:
+    """A value that rounds to 2^128 is kept below it; its residual has the rest."""
+    most = np.finfo(np.float32).max
+    x = np.float32([[most, most], [0, -most], [-most, 0]])
+    memories = [ErrorFeedback(PLANES) for _ in x]
+
+    def run(t: Transport) -> np.ndarray:
+        y = np.empty(2, np.float32)
+        allreduce_comp(t, x[t.rank], y, codec=PLANES, feedback=(memories[t.rank], "g"))
+        return y
+
+    sums = threads(3, run)
+    assert all(y.tobytes() == np.zeros(2, np.float32).tobytes() for y in sums)
+    for memory, own in zip(memories, x, strict=True):
+        assert (np.sign(memory.residual("g")) == np.sign(own)).all()
+
+
 @pytest.mark.parametrize("kind", ["auto", "tensor"])
 def test_random_values_at_the_ends_of_the_range(kind: Any) -> None:
     """All ways and all magnitudes, also subnormal ones."""

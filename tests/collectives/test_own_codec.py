@@ -205,6 +205,23 @@ def test_results_that_do_not_fit_are_errors(threads: Group, codec: StreamCodec, 
     assert any(isinstance(found, ValueError) and str(found) == text for found in threads(2, run))
 
 
+def test_a_sum_that_a_codec_refuses_is_no_malformed_stream(threads: Group) -> None:
+    """Its error names the codec, and not the rank whose stream arrived."""
+
+    class Small(Half):
+        def compress(self, x: Any, out: Any = None) -> Any:
+            if x.size and abs(x).max() > 1:
+                raise ValueError("larger than 1")
+            return super().compress(x, out)
+
+    def run(t: Transport) -> None:
+        allreduce_comp(t, np.full(9, 0.6, np.float32), np.empty(9, np.float32), codec=Small("small"))
+
+    texts = messages(threads(3, run), (ValueError, PeerLost))  # type: ignore[arg-type]
+    assert any("codec small: compress: larger than 1" in text for text in texts), texts
+    assert not any("malformed" in text for text in texts), texts
+
+
 def test_a_sum_that_is_too_large_for_a_codecs_scale_names_both_ranks(threads: Group) -> None:
     """Neither rank's own values are, but what one of them adds to what came."""
     codec = Codec().scaled(126)  # a codec of the user's own, whose scale no agreement checks

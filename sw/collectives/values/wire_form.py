@@ -338,7 +338,11 @@ class Compressed(WireForm):
         if self._summing is not None:
             return self._stream(self._summing.compress_sum(stream, addend, out), addend, out)
         total = self.add(stream, addend, self._scratch(addend.size))
-        return self._stream(self.codec.compress(total, out), addend, out)
+        try:
+            made = self.codec.compress(total, out)
+        except ValueError as problem:  # of the sum, not of what arrived
+            raise BrokenPromise(f"codec {self.codec.name}: compress: {problem}") from problem
+        return self._stream(made, addend, out)
 
     def _scratch(self, count: int) -> Lanes:
         """Return float32 memory for one sum, always the same, so that it stays in the cache."""
