@@ -21,6 +21,7 @@ from inceptionn.sim.cluster.inline_nic import InlineNic
 from inceptionn.sim.cluster.nics import GoldenNic
 from inceptionn.sim.replay.replay import DEFAULT_CAPTURE
 
+ROOT = Path(__file__).parents[2]
 COUNT, PORT = 20_000, 6000
 
 
@@ -31,7 +32,7 @@ def padded(frames: list[bytes]) -> list[bytes]:
 @pytest.mark.slow
 def test_an_inline_device_does_what_the_golden_model_does() -> None:
     """Frames on both sides and the engines' counters; a damaged frame never reaches the engine."""
-    sent = padded(read_pcap(DEFAULT_CAPTURE)[:120])
+    sent = padded(read_pcap(ROOT / DEFAULT_CAPTURE)[:120])
     device, golden = InlineNic("paper", 1), GoldenNic("paper")
     try:
         wire, host = device.exchange(sent, [])

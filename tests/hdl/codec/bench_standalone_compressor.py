@@ -22,6 +22,7 @@ from compressor_blocks import (
     some_length,
 )
 
+from inceptionn.hdl.parts.top import Top
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.sim.runner import bench_parameters
@@ -183,8 +184,8 @@ def kinds(count: int) -> Packet:
 
 @TB.test()
 async def nothing_comes_from_nothing(tb):
-    assert tb.dut.s_axis_tready.value == 1
     await ClockCycles(tb.dut.aclk, 100)
+    assert tb.dut.s_axis_tready.value == 1
     assert not tb.produced
 
 
@@ -279,7 +280,7 @@ async def reset_in_the_middle(tb):
     """Check that what is inside at reset never comes out, and that what follows is right."""
     await tb.source.send(AxiStreamFrame(kinds(MAX_LANES).data))
     await tb.source.send(AxiStreamFrame(kinds(200).data))
-    await ClockCycles(tb.dut.aclk, 330)
+    await ClockCycles(tb.dut.aclk, 330 + Top.RESET)
     assert tb.produced
     await tb.reset(8, 60)
     assert tb.sink.empty()
