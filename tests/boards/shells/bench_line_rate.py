@@ -9,9 +9,12 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from line_rate import PREAMBLE_FCS_GAP, BackToBack, Feed, ReceiveQueue, Run, Stream, beats
-from shell_bench import compressed, limited, plain
+from shell_bench import limited, plain
 
 from inceptionn.sim.golden import EngineConfig, receive
+from inceptionn.sim.golden.cases import alone
+from inceptionn.sim.golden.packets import tcp
+from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 
 PARAMETERS = bench_parameters()
@@ -143,7 +146,8 @@ async def restored_behind_the_targets_queue(dut, senders):
         return
     await start(dut)
     stream, _ = of("receive", dut)
-    sent = [compressed(365, 45000 + n)[1] for n in range(24)]
+    segments = [tcp(payload("gradients", 365), source_port=45000 + n) for n in range(24)]
+    sent = [alone(segment, EngineConfig()).frame for segment in segments]
     right = [receive(wire, EngineConfig()).frame for wire in sent]
     # A sender's stream is as wide as the receiver's: the cycles of a frame before it is compressed.
     interval = -(-len(right[0]) // stream.width) if senders == "one" else 0
