@@ -196,8 +196,8 @@ def mixture(count: int, source: random.Random) -> list[Stimulus]:
 
 
 def damaged(frame: bytes, bad: bool, source: random.Random) -> Stimulus:
-    """Return a frame as a poor wire delivers it: one in ten cut short or changed, some marked bad."""
-    if source.random() < 0.1:
+    """Return a frame as a poor wire delivers it: one in five cut short or changed, some marked bad."""
+    if source.random() < 0.2:
         at = source.randrange(1, len(frame))
         changed = bytes([frame[at] ^ 1 << source.randrange(8)])
         frame = frame[:at] if source.random() < 0.5 else frame[:at] + changed + frame[at + 1 :]
