@@ -131,8 +131,8 @@ REASONS: dict[str, dict[tuple[str, str], str]] = {
             "without `self._hear(peer)` (3)",
         ): "what was read before has been heard, and a read that fails adds no object",
         (
-            "PROTOCOL = 4",
-            "4 -> 5",
+            "PROTOCOL = 5",
+            "5 -> 6",
         ): "all ranks of a test have the same; the number matters beside other versions",
         ("self._writing.discard(peer)", "without `self._writing.discard(peer)`"): _DROPPED,
         (
