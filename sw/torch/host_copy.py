@@ -11,8 +11,10 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-_COMPLEX = (torch.complex64, torch.complex32, torch.complex128)
+_SUMMED = (
+    torch.float32, torch.float16, torch.bfloat16, torch.float64,
+    torch.complex64, torch.complex32, torch.complex128,
+)  # fmt: skip
 """Types that the collectives sum, always in float32; those of complex values as real and imaginary parts."""
 _KEPT = (torch.float32, torch.float16, torch.bfloat16)
 """The types that the codec takes without a conversion."""
@@ -20,7 +22,7 @@ _KEPT = (torch.float32, torch.float16, torch.bfloat16)
 
 def takes(tensor: torch.Tensor) -> bool:
     """Tell whether the collectives take a tensor: dense, of a type that they sum."""
-    return tensor.dtype in (*FLOATS, *_COMPLEX) and tensor.layout is torch.strided
+    return tensor.dtype in _SUMMED and tensor.layout is torch.strided
 
 
 def lanes_of(tensor: torch.Tensor) -> int:

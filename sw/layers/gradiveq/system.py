@@ -119,7 +119,6 @@ class GradiVeQ:
         self.scale = scale
         self.codec: StreamCodec | None = None
         self.rest_codec: StreamCodec | None = None
-        codecs: list[str | None] = [None, None]
         self.shapes = shapes_of(parameters)
         self.traffic = Traffic()
         self.step = 0
@@ -131,10 +130,8 @@ class GradiVeQ:
             check_scale(scale)
             if codec is not None:
                 self.codec = check_codec(codec)
-                codecs[0] = self.codec.name
             if rest_codec is not None:
                 self.rest_codec = check_codec(rest_codec)
-                codecs[1] = with_scale(self.rest_codec, scale).name
             self.phases = Phases(warm_up, sampling, compressed, loss_limit)
             self.quantiser = (
                 None if sampling_bits is None else QSGD(sampling_bits, seed=(seed, self.transport.rank))
@@ -163,7 +160,10 @@ class GradiVeQ:
             "steps": [warm_up, sampling, compressed],
             **{"threshold": threshold, "loss_limit": loss_limit, "multiple": multiple, "reuse": reuse},
             "sampling_bits": sampling_bits,
-            "codecs": codecs,
+            "codecs": [
+                None if self.codec is None else self.codec.name,
+                None if self.rest_codec is None else with_scale(self.rest_codec, scale).name,
+            ],
             "nonfinite": nonfinite,
         }
         self.settings = {name: repr(value) for name, value in terms.items()}
