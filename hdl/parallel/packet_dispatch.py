@@ -108,8 +108,8 @@ class PacketDispatch(wiring.Component):
         ]
         told = self._sharing(m, source, words.room & configs.room)
 
-        # A frame begins when its word, what was told of it, and room at its engine are there; `within` then
-        # leads its other words the same way.
+        # `told` is one bit per frame: all engines must see it. A frame begins when its first word, this bit
+        # and room at its engine are there; `within` then leads its other words the same way.
         queues = [DispatchQueue(self.engines, self.width) for _ in range(self.engines)]
         word = words.o.payload
         within = Signal()
@@ -163,7 +163,7 @@ class PacketDispatch(wiring.Component):
         return m
 
     def _sharing(self, m: Module, source: FrameInput, room: Value) -> Any:
-        """Tell of each frame whether all engines must see it; never so without flow tables."""
+        """Return a stream of one bit per frame, in order: all engines must see it. Zero without ``flows``."""
         beat = source.beats.payload
         told = stream.Signature(1).create(path=("told",))
         if self.flows:

@@ -40,8 +40,9 @@ class Then(Enum):
 def arriving(rank: int, peer: int) -> Iterator[None]:
     """Decode in this context what ``rank`` received from ``peer``.
 
-    A ``ValueError``, which means a malformed stream, becomes `MalformedStream`, whose text names both. So
-    does that of an ``OverflowError``, of a sum that is too large for the codec's scale.
+    A ``ValueError`` means a malformed stream and becomes `MalformedStream`. An ``OverflowError`` means a sum
+    that is too large for the codec's scale and stays one. The texts of both name the two ranks. A
+    `BrokenPromise` is the codec's own fault and passes as it is.
     """
     try:
         yield
