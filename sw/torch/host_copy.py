@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-_SUMMED = (
+SUMMED = (
     torch.float32, torch.float16, torch.bfloat16, torch.float64,
     torch.complex64, torch.complex32, torch.complex128,
 )  # fmt: skip
@@ -22,7 +22,7 @@ _KEPT = (torch.float32, torch.float16, torch.bfloat16)
 
 def takes(tensor: torch.Tensor) -> bool:
     """Tell whether the collectives take a tensor: dense, of a type that they sum."""
-    return tensor.dtype in _SUMMED and tensor.layout is torch.strided
+    return tensor.dtype in SUMMED and tensor.layout is torch.strided
 
 
 def lanes_of(tensor: torch.Tensor) -> int:

@@ -17,7 +17,7 @@ from inceptionn.wire import SHIM_MAGIC
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 FIELDS = {
-    "CONTROL": {"TX_ENABLE": "enable", "RX_ENABLE": "enable"},
+    "CONTROL": {"TX_ENABLE": "enable", "RX_ENABLE": "enable", "LEARN_PHASES": "learn_phases"},
     "TOS": {"VALUE": "tos", "MASK": "tos_mask", "BF16": "bf16_tos"},
     "PARAMETERS": {"E0": "e0", "T": "t", "B": "b"},
     "PAYLOAD": {"MIN": "min_payload", "MAX": "max_payload"},
