@@ -47,8 +47,8 @@ _INERT = {"ABC", "Enum", "Exception", "Generic", "IntEnum", "NamedTuple", "Proto
 _ASIDE = {
     f"inceptionn.{name}"
     for name in (
-        "commands.console", "commands.environment", "commands.report", "system.atomic_file", "system.extras",
-        "system.options", "system.text",
+        "commands.console", "commands.environment", "commands.report", "evaluate.study", "system.atomic_file",
+        "system.extras", "system.options", "system.text",
     )
 }  # fmt: skip
 """What reads options, prints tables and describes the machine: no figure depends on it."""

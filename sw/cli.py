@@ -116,7 +116,7 @@ COMMANDS = {
             "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
-            "a2dtwp": _bench("kernels.a2dtwp", "Weight packing against memcpy; GPU copies."),
+            "a2dtwp": _bench("layers.a2dtwp", "Weight packing against memcpy; GPU copies."),
             "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "torch": Command(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -12,7 +12,7 @@ import typer
 from .... import BOUNDED, PLANES, Codec
 from ....collectives import BFloat16, default_group_size
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
+from ....commands.console import new_progress
 from ....commands.speed import Floats
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
@@ -20,6 +20,7 @@ from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
+from ...study import Columns, Figure, Study, measurement
 from ..common import data
 from ..common.job import lines_of
 from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW
@@ -59,7 +60,9 @@ class Point(NamedTuple):
         return 100 * (self.predicted / self.measured - 1)
 
 
+@measurement("pays", plot=True)
 def pays(
+    study: Study,
     hosts: Annotated[str, report.listed("Numbers of hosts.")] = "2,4,8",
     rates: Annotated[str, report.listed("Bits per second of every link.")] = "200m,1g,4g",
     sizes: Annotated[str, report.listed("MB of values per host.")] = "4,16",
@@ -68,9 +71,6 @@ def pays(
     repeats: Annotated[int, report.whole(1, 100, "Rounds; the median counts.")] = 3,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(hosts="4", sizes="4", rates="500m,2g", repeats=2)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Compare predicted and measured times of all-reduces between shaped hosts. Needs root.
 
@@ -80,7 +80,6 @@ def pays(
     sums, the cost of a message and of a byte in TCP. These come from unshaped rings that are not compared.
     The shaped measurements are not used for the prediction.
     """
-    out = report.Report(seed, json_file, csv_file, plot)
     chosen_hosts = report.numbers(hosts, 2, 16, "--hosts")
     chosen_sizes = report.numbers(sizes, 1, 1024, "--sizes")
     chosen_rates = report.rates(rates)
@@ -88,7 +87,7 @@ def pays(
     require()
     points: list[Point] = []
     machines = {}
-    with new_progress(out.console) as progress:
+    with new_progress(study.console) as progress:
         each = len(chosen) * len(chosen_sizes) * len(MODELLED) * repeats
         task = progress.add_task("", total=len(chosen_hosts) * len(chosen_rates) * each)
         for count in chosen_hosts:
@@ -112,14 +111,18 @@ def pays(
                         points.append(
                             Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
                         )
-    out.show_conditions(f"error bound 2**-{bound}")
-    out.show([points_table(points), *error_tables(points)])
-    out.show_figures(
-        [report.Figure("median error of the model", median_error(points), TARGET, most=True, unit="%")]
-    )
-    rows = [{**point._asdict(), "error_percent": point.error} for point in points]
-    facts = {"bench": "pays", "error_bound": 2.0**-bound, "hosts": machines, "points": rows}
-    out.write(facts, rows, lambda path: draw(path, points))
+    study.conditions.append(f"error bound 2**-{bound}")
+    study.table("Model against measurement", POINTS, points)
+    sayings: dict[str, Callable[[Any], str]] = {"rate": rate_text, "variant": str, "hosts": str, "limit": str}
+    for name, said in sayings.items():
+        groups: dict[str, list[float]] = {}
+        for point in points:
+            groups.setdefault(said(getattr(point, name)), []).append(abs(point.error))
+        study.table(f"Errors by {name}", ERRORS, groups.items())
+    study.figures.append(Figure("median error of the model", median_error(points), TARGET, True, "%"))
+    study.rows = [{**point._asdict(), "error_percent": point.error} for point in points]
+    study.facts |= {"error_bound": 2.0**-bound, "hosts": machines, "points": study.rows}
+    study.plot(lambda figure: draw(figure, points), 6.4, 5.4)
 
 
 def _arrays(
@@ -218,33 +221,26 @@ def median_error(points: list[Point]) -> float:
     return median(abs(point.error) for point in points)
 
 
-def points_table(points: list[Point]) -> Table:
-    """Tabulate every point."""
-    columns = ("hosts", "rate", "MB", "measured, ms", "model, ms", "error", "limit")
-    table = Table("Model against measurement", "", *columns)
-    for point in points:
-        table.add_row(
-            f"{point.variant}, {point.data}", str(point.hosts), rate_text(point.rate),
-            f"{point.size / 1e6:g}", f"{point.measured * 1e3:.1f}", f"{point.predicted * 1e3:.1f}",
-            f"{point.error:+.0f} %", point.limit,
-        )  # fmt: skip
-    return table
+POINTS: Columns[Point] = {
+    "": lambda point: f"{point.variant}, {point.data}",
+    "hosts": lambda point: str(point.hosts),
+    "rate": lambda point: rate_text(point.rate),
+    "MB": lambda point: f"{point.size / 1e6:g}",
+    "measured, ms": lambda point: f"{point.measured * 1e3:.1f}",
+    "model, ms": lambda point: f"{point.predicted * 1e3:.1f}",
+    "error": lambda point: f"{point.error:+.0f} %",
+    "limit": lambda point: point.limit,
+}
+ERRORS: Columns[tuple[str, list[float]]] = {
+    "": lambda group: group[0],
+    "points": lambda group: str(len(group[1])),
+    "median": lambda group: f"{median(group[1]):.1f} %",
+    "largest": lambda group: f"{max(group[1]):.0f} %",
+}
 
 
-def error_tables(points: list[Point]) -> Iterator[Table]:
-    """Tabulate median and largest errors by the varied settings."""
-    names = (("rate", rate_text), ("variant", str), ("hosts", str), ("limit", str))
-    for name, text in names:
-        table = Table(f"Errors by {name}", "", "points", "median", "largest")
-        for value in dict.fromkeys(getattr(point, name) for point in points):
-            errors = [abs(point.error) for point in points if getattr(point, name) == value]
-            table.add_row(text(value), str(len(errors)), f"{median(errors):.1f} %", f"{max(errors):.0f} %")
-        yield table
-
-
-def draw(path: Path, points: list[Point]) -> None:
+def draw(figure: Any, points: list[Point]) -> None:
     """Plot predicted over measured times, both logarithmic, with the band of 15 %."""
-    figure = new_figure(6.4, 5.4)
     axes = figure.subplots()
     for variant in dict.fromkeys(point.variant for point in points):
         mine = [point for point in points if point.variant == variant]
@@ -257,4 +253,3 @@ def draw(path: Path, points: list[Point]) -> None:
              title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
     )  # fmt: skip
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)
-    write_plot(path, figure)

@@ -10,7 +10,7 @@ from .....commands.speed import best_seconds
 from .....layers.a2dtwp import host_to_device
 from ....bench.common.cache import cache_text, timed_bytes
 from ....bench.common.data import one_thread
-from ....bench.kernels.a2dtwp import rates_of
+from ....bench.layers.a2dtwp import rates_of
 from ...artefact import Artefact, Check, Settings, bars, legend
 from ...published import A2DTWP_TABLE_II
 

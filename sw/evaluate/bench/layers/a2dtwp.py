@@ -9,9 +9,9 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
 from ....layers.a2dtwp import adt, host_to_device
+from ...study import Columns, Figure, Study, measurement
 from ..common.cache import cache_text
 
 TARGET = 0.5
@@ -20,7 +20,9 @@ SLOW_SECONDS = 3.0
 KEPT = (1, 2, 3, 4)
 
 
+@measurement("a2dtwp")
 def a2dtwp(
+    study: Study,
     size: Annotated[int, report.whole(1, 4096, "MB of fp32 weights.")] = 64,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 30,
     processor_time: Annotated[
@@ -28,8 +30,6 @@ def a2dtwp(
     ] = False,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Measure bitpack and bitunpack on every path, one thread, against memcpy of the same weights.
 
@@ -38,7 +38,6 @@ def a2dtwp(
     With torch and a GPU, also copies from pinned memory to the device: raw, and packed here and unpacked
     there (always in wall-clock time). Rates in GB/s of fp32.
     """
-    out = report.Report(seed, json_file, csv_file)
     count = size * 1_000_000 // 4
     clock = time.thread_time if processor_time else time.perf_counter
     found = {}
@@ -46,21 +45,20 @@ def a2dtwp(
         with adt.using_path(path):
             found[path] = rates_of(count, repeats, clock, seed)
     kind = "processor time" if processor_time else "wall-clock time"
-    size_text = cache_text(4 * count)
-    out.show_conditions(f"fp32 weights, {size_text}, one thread, {kind}")
-    out.console.print(table_of(found))
+    study.conditions.append(f"fp32 weights, {cache_text(4 * count)}, one thread, {kind}")
+    ways = [(path, way, rates) for path, rates in found.items() for way in ("pack", "unpack")]
+    study.table("", RATES, ways)
     device: dict[str, Any] | None = None
-    missing = host_to_device.missing()
-    if missing is None:
+    if (missing := host_to_device.missing()) is None:
         device = host_to_device.speed(count, repeats)
-        out.console.print(device_table(device))
+        raw = device["ways"]["raw"]["all"]
+        rows = [(name, raw, row) for name, row in device["ways"].items()]
+        study.table(f"To {device['device']}, pinned memory", TO_DEVICE, rows)
     else:
-        out.console.print(f"no copies to a GPU were measured: {missing}", markup=False, soft_wrap=True)
-    out.show_figures(figures_of(found))
-    out.write(
-        {"bench": "a2dtwp", "bytes": 4 * count, "clock": kind, "paths": found, "device": device},
-        [{"path": path, **rates} for path, rates in found.items()],
-    )
+        study.show(f"no copies to a GPU were measured: {missing}")
+    study.figures += figures_of(found)
+    study.facts |= {"bytes": 4 * count, "clock": kind, "paths": found, "device": device}
+    study.rows = [{"path": path, **rates} for path, rates in found.items()]
 
 
 def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:
@@ -79,21 +77,11 @@ def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1
     return {name: x.nbytes / took / 1e9 for name, took in seconds.items()}
 
 
-def table_of(found: dict[str, dict[str, float]]) -> Table:
-    """Tabulate rates and shares of memcpy, one row per path and direction."""
-    table = Table("", "", *(f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)" for keep in KEPT))
-    for path, rates in found.items():
-        for way in ("pack", "unpack"):
-            cells = [f"{rates[f'{way}{k}']:.2f} ({rates[f'{way}{k}'] / rates[MEMCPY]:.2f})" for k in KEPT]
-            table.add_row(f"{path}, bit{way}", *cells)
-    return table
-
-
-def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
+def figures_of(found: dict[str, dict[str, float]]) -> list[Figure]:
     """Return the target: the slowest format of the best path, in both directions."""
     best, rates = next(iter(found.items()))
     return [
-        report.Figure(
+        Figure(
             f"bit{way}, {best}, slowest format, of memcpy",
             min(rates[f"{way}{keep}"] for keep in KEPT) / rates[MEMCPY],
             TARGET,
@@ -102,18 +90,25 @@ def figures_of(found: dict[str, dict[str, float]]) -> list[report.Figure]:
     ]
 
 
-def device_table(device: dict[str, Any]) -> Table:
-    """Tabulate milliseconds of each way to the GPU."""
-    table = Table(
-        f"To {device['device']}, pinned memory",
-        "",
-        "pack, ms",
-        "copy, ms",
-        "unpack, ms",
-        "all, ms",
-        "raw / all",
-    )
-    for name, row in device["ways"].items():
-        cells = [f"{1e3 * row[part]:.2f}" for part in ("pack", "copy", "unpack", "all")]
-        table.add_row(name, *cells, f"{device['ways']['raw']['all'] / row['all']:.2f}x")
-    return table
+def _rate(keep: int) -> Callable[[tuple[str, str, dict[str, float]]], str]:
+    def text(row: tuple[str, str, dict[str, float]]) -> str:
+        rate = row[2][f"{row[1]}{keep}"]
+        return f"{rate:.2f} ({rate / row[2][MEMCPY]:.2f})"
+
+    return text
+
+
+RATES: Columns[tuple[str, str, dict[str, float]]] = {
+    "": lambda row: f"{row[0]}, bit{row[1]}",
+    **{f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)": _rate(keep) for keep in KEPT},
+}
+"""Of a path, a direction and the path's rates."""
+TO_DEVICE: Columns[tuple[str, float, dict[str, float]]] = {
+    "": lambda row: row[0],
+    "pack, ms": lambda row: f"{1e3 * row[2]['pack']:.2f}",
+    "copy, ms": lambda row: f"{1e3 * row[2]['copy']:.2f}",
+    "unpack, ms": lambda row: f"{1e3 * row[2]['unpack']:.2f}",
+    "all, ms": lambda row: f"{1e3 * row[2]['all']:.2f}",
+    "raw / all": lambda row: f"{row[1] / row[2]['all']:.2f}x",
+}
+"""Of a way to the GPU, with the seconds of the raw one."""
