@@ -58,8 +58,8 @@ class Entry:
         return found
 
     def parameters(self, variant: int = 0) -> Arguments:
-        """Return the parameters of the bench for this variant."""
-        return {**self.variants[variant], **self.facts}
+        """Return the parameters of the bench for this variant; ``part`` is the component's name."""
+        return {"part": self.name, **self.variants[variant], **self.facts}
 
     def make(self, variant: int = 0) -> wiring.Component:
         """Make a component of this variant."""
@@ -84,9 +84,11 @@ CATALOGUE = {
     entry.name: entry
     for entry in (
         # The paper's Fig. 9: compression.
-        Entry("compression_block", "codec.paper.compression_block:CompressionBlock"),
-        Entry("compression_unit", "codec.paper.compression_unit:CompressionUnit", _BOTH_WIDTHS),
-        Entry("shifter_tree", "codec.paper.shifter_tree:ShifterTree", _BOTH_WIDTHS),
+        Entry("compression_block", "codec.paper.compression_block:CompressionBlock", bench="units"),
+        Entry(
+            "compression_unit", "codec.paper.compression_unit:CompressionUnit", _BOTH_WIDTHS, bench="units"
+        ),
+        Entry("shifter_tree", "codec.paper.shifter_tree:ShifterTree", _BOTH_WIDTHS, bench="units"),
         Entry("alignment_unit", "codec.alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
         Entry("tag_plane", "codec.paper.tag_plane:TagPlane", _BOTH_WIDTHS),
         Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
@@ -104,7 +106,12 @@ CATALOGUE = {
         Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS, "ring_window"),
         Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "plane_decoder"),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
-        Entry("decompression_unit", "codec.paper.decompression_unit:DecompressionUnit", _BOTH_WIDTHS),
+        Entry(
+            "decompression_unit",
+            "codec.paper.decompression_unit:DecompressionUnit",
+            _BOTH_WIDTHS,
+            bench="units",
+        ),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
         Entry(
             "standalone_decompressor", "engine.standalone_decompressor:StandaloneDecompressor", _BOTH_WIDTHS
@@ -114,7 +121,8 @@ CATALOGUE = {
             "plane_unit",
             "codec.planes.plane_unit:PlaneUnit",
             _BOTH_WIDTHS + _both_widths(**_HALF),
-            facts=_PLANES,
+            "units",
+            _PLANES,
         ),
         Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
         Entry(
@@ -161,6 +169,7 @@ CATALOGUE = {
             "dequantisation_unit",
             "codec.planes.dequantisation_unit:DequantisationUnit",
             _BOTH_WIDTHS + _both_widths(**_HALF),
+            "units",
         ),
         Entry(
             "planes_decompressor",
