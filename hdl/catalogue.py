@@ -94,7 +94,12 @@ CATALOGUE = {
         Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
-        Entry("standalone_compressor", "engine.standalone_compressor:StandaloneCompressor", _BOTH_WIDTHS),
+        Entry(
+            "standalone_compressor",
+            "engine.standalone_compressor:StandaloneCompressor",
+            _BOTH_WIDTHS,
+            "standalone",
+        ),
         # The paper's Fig. 10: decompression.
         Entry("block_splitter", "codec.block_splitter:BlockSplitter", _both_widths(word_lanes=8), bench=""),
         Entry(
@@ -114,7 +119,10 @@ CATALOGUE = {
         ),
         Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
         Entry(
-            "standalone_decompressor", "engine.standalone_decompressor:StandaloneDecompressor", _BOTH_WIDTHS
+            "standalone_decompressor",
+            "engine.standalone_decompressor:StandaloneDecompressor",
+            _BOTH_WIDTHS,
+            "standalone",
         ),
         # The planes codec.
         Entry(
@@ -143,7 +151,7 @@ CATALOGUE = {
             "planes_standalone_compressor",
             "engine.standalone_compressor:StandaloneCompressor",
             _both_widths(**_PLANES),
-            bench="standalone_compressor",
+            bench="standalone",
         ),
         Entry(
             "code_decoder",
@@ -182,7 +190,7 @@ CATALOGUE = {
             "planes_standalone_decompressor",
             "engine.standalone_decompressor:StandaloneDecompressor",
             _both_widths(**_PLANES) + _both_widths(**_HALF),
-            bench="standalone_decompressor",
+            bench="standalone",
         ),
         # From a frame to its payload.
         Entry(

@@ -17,7 +17,7 @@ from inceptionn.sim.verilated import HangError, Pause, VerilatedModule
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 
 HERE = Path(__file__).parent
-BENCH = HERE / "bench_standalone_compressor.py"
+BENCH = HERE / "bench_standalone.py"
 MODULE = "inceptionn_compressor"
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
 
@@ -26,7 +26,8 @@ PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)
 @pytest.mark.slow
 def test_bench_on_icarus() -> None:
     """The same bench with a smaller sweep, on a simulator that knows undefined values."""
-    run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters={"short": True})
+    parameters = {"part": "standalone_compressor", "short": True}
+    run_bench(StandaloneCompressor, MODULE, BENCH, simulator="icarus", parameters=parameters)
 
 
 @pytest.mark.parametrize("codec", [pytest.param("paper", marks=pytest.mark.slow), "planes"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The decompressor: its cocotb bench, then volume on a verilated model."""
+"""The decompressor alone: volume on a verilated model."""
 
 import random
 from contextlib import suppress
@@ -18,7 +18,6 @@ from inceptionn.sim.verilated import HangError, Pause, VerilatedModule
 from inceptionn.wire import CODECS, LANE_BYTES
 
 MODULE = "inceptionn_decompressor"
-RARE = [pytest.mark.slow, pytest.mark.exhaustive]
 PAUSES = [Pause(), Pause(0.3, 1), Pause(0.5, 8), Pause(0.05, 200), Pause(0.9, 3)]
 
 
