@@ -11,8 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BOARD ?= vc709
 CODEC ?= paper
-HALF ?=
-OUT ?= build/$(BOARD)$(if $(filter planes,$(CODEC)),-planes)$(if $(HALF),-half)
+BF16 ?=
+OUT ?= build/$(BOARD)$(if $(filter planes,$(CODEC)),-planes)$(if $(BF16),-bf16)
 CAPTURE ?=
 PYTEST_ARGS ?=
 CORUNDUM ?=
@@ -61,9 +61,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it (CODEC=planes: the other codec; with HALF=1 bf16, too)
-	inceptionn generate --board $(BOARD) --codec $(CODEC) $(if $(HALF),--half) --out $(OUT) --force
-	inceptionn replay $(or $(CAPTURE),$(if $(HALF),examples/captures/bf16.pcap)) --verilog $(OUT)/inceptionn_nic.v
+nic: $(VENV)/.stamp-sim ## Write the NIC's Verilog to build/vc709 and drive a real capture through it (CODEC=planes: the other codec; with BF16=1 bf16, too)
+	inceptionn generate --board $(BOARD) --codec $(CODEC) $(if $(BF16),--bf16) --out $(OUT) --force
+	inceptionn replay $(or $(CAPTURE),$(if $(BF16),examples/captures/bf16.pcap)) --verilog $(OUT)/inceptionn_nic.v
 
 test: $(VENV)/.stamp-dev ## Run all tests except the slow ones
 	@$(WARM_UP)

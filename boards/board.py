@@ -29,7 +29,7 @@ class Options:
 
     ``clock_ratio``: the stream clock divided by the engines' clock. ``data_width``: the target's stream width
     in bits. ``engines``: engine pairs that share one stream. ``lanes``: fp32 lanes of an engine, by default
-    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``half``: with
+    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``bf16``: with
     bf16 lanes, too, which the codec planes alone has. ``prefix``: begins the names of all modules and files.
     """
 
@@ -41,12 +41,12 @@ class Options:
     lanes: int | None = None
     codec: str = PAPER
     prefix: str = DEFAULT_PREFIX
-    half: bool = False
+    bf16: bool = False
 
     @property
     def shape(self) -> EngineShape:
         """Shape of the engines; ``ValueError`` if there is none of these lanes and codec."""
-        return EngineShape.of(GROUP_LANES if self.lanes is None else self.lanes, self.codec, self.half)
+        return EngineShape.of(GROUP_LANES if self.lanes is None else self.lanes, self.codec, self.bf16)
 
 
 @dataclass(frozen=True)

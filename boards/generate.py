@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.codec_option import EngineCodec, HalfOption
+from inceptionn.commands.codec_option import Bf16Option, EngineCodec
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.system.options import usage_error
@@ -81,7 +81,7 @@ def generate(
         ),
     ] = None,
     codec: EngineCodec = PAPER,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     prefix: Annotated[
         str,
         typer.Option(
@@ -108,7 +108,7 @@ def generate(
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
     with usage_error():
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
-        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, half))
+        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, bf16))
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
     output = Output(json_file)

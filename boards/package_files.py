@@ -55,18 +55,18 @@ _WHAT = {
 }
 
 
-def register_context(codec: str, half: bool = False) -> dict[str, Any]:
+def register_context(codec: str, bf16: bool = False) -> dict[str, Any]:
     """Return the values for ``registers.md.j2``.
 
     They are a bound's value, and the counters of lanes or groups by class.
     """
-    registers = registers_of(codec, half)
+    registers = registers_of(codec, bf16)
     return {
         "codec": codec_of(codec),
         "parameters_register": registers["PARAMETERS"],
         "parameters_8": bound_word(8, codec=codec),
         "class_counters": registers.class_counters,
-        "half": half,
+        "bf16": bf16,
     }
 
 
@@ -89,8 +89,8 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--lanes {options.lanes}")
     if options.codec != PAPER:
         words.append(f"--codec {options.codec}")
-    if options.half:
-        words.append("--half")
+    if options.bf16:
+        words.append("--bf16")
     if options.prefix != DEFAULT_PREFIX:
         words.append(f"--prefix {options.prefix}")
     if options.part and options.part != board.part:
@@ -104,7 +104,7 @@ def _with_parameters(verilog: str, board: Board, parameters: dict[str, Any], nic
     chosen = {"board": board.name, **parameters, "stream": stream}
     words = ", ".join(f"{name} {value}" for name, value in chosen.items() if value is not None)
     licence, _, rest = verilog.partition("\n")
-    bf16 = f" (bf16 {DEFAULT_BF16_TOS:#04x})" if nic.shape.half else ""
+    bf16 = f" (bf16 {DEFAULT_BF16_TOS:#04x})" if nic.shape.bf16 else ""
     tos = f"ToS {DEFAULT_TOS:#04x}{bf16} under {DEFAULT_TOS_MASK:#04x}"
     codec = nic.shape.codec.spec
     reset = f"{codec.mode_of(None) or codec.name}, error bound 2^-{DEFAULT_K}, {tos}"
@@ -127,8 +127,8 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
 def _sizes(options: Options) -> dict[str, Any]:
     """Return what the user chose, for the files; the last two only if they were chosen."""
     sizes: dict[str, Any] = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
-    if options.half:
-        sizes["half"] = True
+    if options.bf16:
+        sizes["bf16"] = True
     if options.prefix != DEFAULT_PREFIX:
         sizes["prefix"] = options.prefix
     return sizes
@@ -145,7 +145,7 @@ def _context(board: Board, options: Options, target: Target) -> dict[str, Any]:
         "lint_sources": [source for source in sources if source not in vendor],
         "interfaces": () if target.top else target.interfaces,
         "reset_cycles": Top.RESET,
-        "arguments": arguments(board, options, target), **register_context(options.codec, options.half),
+        "arguments": arguments(board, options, target), **register_context(options.codec, options.bf16),
         **target.context,
     }  # fmt: skip
 
@@ -167,7 +167,7 @@ def package(
 
     origins: dict[str, str] = {}
     shape = options.shape
-    alone = replace(shape, half=False)  # their packets and counts are of fp32 lanes
+    alone = replace(shape, bf16=False)  # their packets and counts are of fp32 lanes
     nic = Nic(shape, engines=options.engines)
     modules = {name: factory() for name, factory in tops_of(alone).items() if name != ENGINE}
     for module, component in {ENGINE: nic, **modules}.items():
@@ -178,7 +178,7 @@ def package(
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
     files |= target.sources
     top = shell if shell is not None else nic
-    registers = registers_of(options.codec, options.half)
+    registers = registers_of(options.codec, options.bf16)
     put("registers.json", partial(map_json, registers))
     put("registers.md", map_markdown)
     for name, (make, _) in FORMATS.items():

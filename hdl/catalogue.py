@@ -16,7 +16,7 @@ Arguments = Mapping[str, Any]
 _BOTH_WIDTHS: tuple[Arguments, ...] = ({"lanes": 8}, {"lanes": 16})
 
 _PLANES: Arguments = {"codec": "planes"}
-_HALF: Arguments = {"codec": "planes", "half": True}
+_BF16: Arguments = {"codec": "planes", "bf16": True}
 
 _FULL = 2**64 - 60
 """A counter that a bench sees run over."""
@@ -70,9 +70,9 @@ class Entry:
         return self._of_sizes(self.variants[0] if self.built is None else self.built)
 
     def _of_sizes(self, sizes: Arguments) -> wiring.Component:
-        """Make a component; lanes, codec and half become the record that it takes."""
+        """Make a component; lanes, codec and bf16 become the record that it takes."""
         taken = signature(self.factory).parameters
-        fields = sizes.keys() & {"lanes", "codec", "half"} - taken.keys()
+        fields = sizes.keys() & {"lanes", "codec", "bf16"} - taken.keys()
         beat = {name: sizes[name] for name in fields}
         arguments = {name: value for name, value in sizes.items() if name not in beat}
         if beat:
@@ -128,7 +128,7 @@ CATALOGUE = {
         Entry(
             "plane_unit",
             "codec.planes.plane_unit:PlaneUnit",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             "units",
             _PLANES,
         ),
@@ -136,14 +136,14 @@ CATALOGUE = {
         Entry(
             "planes_statistics",
             "codec.planes.block_statistics:BlockStatistics",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             "block_statistics",
             _PLANES,
         ),
         Entry(
             "planes_compressor",
             "codec.planes.compressor:Compressor",
-            _both_widths(statistics=True) + _both_widths(statistics=True, **_HALF),
+            _both_widths(statistics=True) + _both_widths(statistics=True, **_BF16),
             bench="compressor",
             facts=_PLANES,
         ),
@@ -156,40 +156,40 @@ CATALOGUE = {
         Entry(
             "code_decoder",
             "codec.planes.code_decoder:CodeDecoder",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             "plane_decoder",
             _PLANES,
         ),
         Entry(
             "plane_buffer",
             "codec.planes.plane_buffer:PlaneBuffer",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             "ring_window",
             _PLANES,
         ),
         Entry(
             "lane_dequantiser",
             "codec.planes.lane_dequantiser:LaneDequantiser",
-            ({}, {"half": True}),
+            ({}, {"bf16": True}),
             bench="",
         ),
         Entry(
             "dequantisation_unit",
             "codec.planes.dequantisation_unit:DequantisationUnit",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             "units",
         ),
         Entry(
             "planes_decompressor",
             "codec.planes.decompressor:Decompressor",
-            _BOTH_WIDTHS + _both_widths(**_HALF),
+            _BOTH_WIDTHS + _both_widths(**_BF16),
             bench="decompressor",
             facts=_PLANES,
         ),
         Entry(
             "planes_standalone_decompressor",
             "engine.standalone_decompressor:StandaloneDecompressor",
-            _both_widths(**_PLANES) + _both_widths(**_HALF),
+            _both_widths(**_PLANES) + _both_widths(**_BF16),
             bench="standalone",
         ),
         # From a frame to its payload.
@@ -239,7 +239,7 @@ CATALOGUE = {
         Entry(
             "bf16_compression_engine",
             "engine.compression_engine:CompressionEngine",
-            _both_widths(**_HALF),
+            _both_widths(**_BF16),
             "bf16_engine",
             {"transmit": True},
         ),
@@ -257,17 +257,17 @@ CATALOGUE = {
         Entry(
             "bf16_decompression_engine",
             "engine.decompression_engine:DecompressionEngine",
-            _both_widths(**_HALF),
+            _both_widths(**_BF16),
             "bf16_engine",
             {"transmit": False},
         ),
         # Several engines side by side.
-        Entry("flow_sharing", "parallel.flow_sharing:FlowSharing", ({}, {"half": True})),
+        Entry("flow_sharing", "parallel.flow_sharing:FlowSharing", ({}, {"bf16": True})),
         Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
         Entry(
             "packet_dispatch",
             "parallel.packet_dispatch:PacketDispatch",
-            ({"engines": 2, "flows": True}, {"engines": 2, "flows": True, **_HALF}),
+            ({"engines": 2, "flows": True}, {"engines": 2, "flows": True, **_BF16}),
         ),
         Entry("collect_queue", "parallel.collect_queue:CollectQueue", ({"engines": 2},), bench=""),
         Entry("packet_collect", "parallel.packet_collect:PacketCollect", ({"engines": 2},)),
@@ -284,11 +284,11 @@ CATALOGUE = {
             "control.counters:FrameCounters",
             (
                 *({"direction": "tx", "start": _FULL}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
-                *({"direction": "tx", **_HALF}, {"direction": "rx", **_HALF}),
+                *({"direction": "tx", **_BF16}, {"direction": "rx", **_BF16}),
             ),
             built={"direction": "tx"},
         ),
-        Entry("registers", "control.management:Management", ({}, _PLANES, _HALF)),
+        Entry("registers", "control.management:Management", ({}, _PLANES, _BF16)),
         # At the edge of a board's design: frames, widths.
         Entry("frame_guard", "attach.frame_guard:FrameGuard"),
         Entry(
@@ -356,6 +356,6 @@ CATALOGUE = {
         # The whole NIC.
         Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
         Entry("planes_nic", "nic:Nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
-        Entry("bf16_nic", "nic:Nic", (_HALF, {"engines": 2, **_HALF}), bench=""),
+        Entry("bf16_nic", "nic:Nic", (_BF16, {"engines": 2, **_BF16}), bench=""),
     )
 }

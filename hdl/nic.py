@@ -77,7 +77,7 @@ class Nic(Top):
             wiring.connect(m, wiring.flipped(source), engine.s_axis)
             wiring.connect(m, engine.m_axis, wiring.flipped(sink))
             m.d.comb += engine.config.eq(port.config)
-            if shape.half:
+            if shape.bf16:
                 m.d.comb += engine.bf16_tos.eq(port.bf16_tos)
             # A row of flip-flops, so that the engines may be placed far from the counters.
             m.d.sync += [

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from inceptionn.hdl.control.registers import REGISTERS, NicRegisters, check_map, has_bf16, registers_of
 from inceptionn.wire import (
+    BF16_CODECS,
     BF16_LANES,
     CODECS,
     DEFAULT_BF16_TOS,
     DEFAULT_CODEC,
     DEFAULT_K,
-    HALF_CODECS,
     LANE_BYTES,
     CodecParameters,
     CodecSpec,
@@ -27,11 +27,11 @@ from .golden import EngineConfig
 class NicCodec:
     """One codec of NICs: its record, with the registers and counters that follow from it.
 
-    ``half``: the NIC has bf16 lanes, too.
+    ``bf16``: the NIC has bf16 lanes, too.
     """
 
     spec: CodecSpec
-    half: bool = False
+    bf16: bool = False
 
     @property
     def name(self) -> str:
@@ -41,16 +41,16 @@ class NicCodec:
     @property
     def variant(self) -> str:
         """Its word in `NIC_VARIANTS`."""
-        return f"{self.name}-half" if self.half else self.name
+        return f"{self.name}-bf16" if self.bf16 else self.name
 
     @property
     def registers(self) -> NicRegisters:
         """All registers of a NIC with this codec."""
-        return registers_of(self.name, self.half)
+        return registers_of(self.name, self.bf16)
 
     def config(self, k: int = DEFAULT_K, mode: str | None = None) -> EngineConfig:
         """Return the settings of an engine out of reset, with the bound 2^-k."""
-        bf16_tos = DEFAULT_BF16_TOS if self.half else None
+        bf16_tos = DEFAULT_BF16_TOS if self.bf16 else None
         return EngineConfig(parameters=self.spec.parameters(k, mode), bf16_tos=bf16_tos)
 
     @property
@@ -76,9 +76,9 @@ class NicCodec:
 NIC_CODECS: dict[str, NicCodec] = {name: NicCodec(spec) for name, spec in CODECS.items()}
 """By name, with fp32 lanes alone."""
 NIC_VARIANTS: dict[str, NicCodec] = NIC_CODECS | {
-    f"{name}-half": NicCodec(CODECS[name], half=True) for name in HALF_CODECS
+    f"{name}-bf16": NicCodec(CODECS[name], bf16=True) for name in BF16_CODECS
 }
-"""By the words that name codec and lanes of a NIC; ``-half`` has bf16 lanes, too."""
+"""By the words that name codec and lanes of a NIC; ``-bf16`` has bf16 lanes, too."""
 
 
 def codec_of(settings: CodecParameters) -> NicCodec:
@@ -90,7 +90,7 @@ def codec_of_counters(registers: Mapping[str, int]) -> NicCodec:
     """Return the codec of a NIC with these counters, by name; the paper's where there are none."""
     for codec in NIC_CODECS.values():
         if set(codec.counters) & set(registers):
-            return replace(codec, half="TX_LANES_BF16" in registers)
+            return replace(codec, bf16="TX_LANES_BF16" in registers)
     return NIC_CODECS[DEFAULT_CODEC]
 
 
@@ -108,6 +108,6 @@ def read_codec(read: Callable[[int], int]) -> NicCodec:
     wire = version["WIRE"].get(word)
     for codec in NIC_CODECS.values():
         if codec.spec.version == wire:
-            return replace(codec, half=has_bf16(word))
+            return replace(codec, bf16=has_bf16(word))
     versions = [spec.version for spec in CODECS.values()]
     raise ValueError(f"register VERSION reads wire format {wire}, not one of {versions}")

@@ -18,24 +18,24 @@ def nic_module(verilog: str) -> str | None:
     return found and found[1]
 
 
-def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1, half: bool = False) -> str:
-    """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache; ``half``: with bf16."""
+def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1, bf16: bool = False) -> str:
+    """Emit the NIC of these sizes as ``inceptionn_nic``, or read it from the cache; ``bf16``: with bf16."""
     from inceptionn.hdl.codec.shape import EngineShape
     from inceptionn.hdl.nic import Nic
 
     from .runner import emit
 
-    make = partial(Nic, EngineShape.of(lanes, codec, half), engines=engines)
-    known_as = f"{engines} of {lanes} lanes, {codec}{', bf16' if half else ''}"
+    make = partial(Nic, EngineShape.of(lanes, codec, bf16), engines=engines)
+    known_as = f"{engines} of {lanes} lanes, {codec}{', bf16' if bf16 else ''}"
     return emit(make, "inceptionn_nic", known_as=known_as)
 
 
 def nic_verilog(
-    given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper", half: bool = False
+    given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper", bf16: bool = False
 ) -> Path:
     """Return the file ``given``, or write the Verilog of a NIC with this codec to the folder ``scratch``.
 
-    ``half``: with bf16 lanes.
+    ``bf16``: with bf16 lanes.
 
     ``FileNotFoundError`` and ``ValueError`` for a given file that is missing or has no ``inceptionn_nic``.
     """
@@ -47,6 +47,6 @@ def nic_verilog(
         return given
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)
-    path = scratch / f"inceptionn_nic_{codec}{'_half' if half else ''}.v"
-    path.write_text(emit_nic(codec, half=half))
+    path = scratch / f"inceptionn_nic_{codec}{'_bf16' if bf16 else ''}.v"
+    path.write_text(emit_nic(codec, bf16=bf16))
     return path

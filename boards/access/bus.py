@@ -119,9 +119,9 @@ class Bus(ABC):
             check_map(version)
         except ValueError as error:
             raise BusError(str(error)) from None
-        wire, half = self.registers["VERSION"]["WIRE"].get(version), has_bf16(version)
+        wire, bf16 = self.registers["VERSION"]["WIRE"].get(version), has_bf16(version)
         for codec in CODECS.values():
             if codec.spec.version == wire:
-                self.codec, self.registers = codec.name, registers_of(codec.name, half)
+                self.codec, self.registers = codec.name, registers_of(codec.name, bf16)
                 return
         raise BusError(f"VERSION.WIRE reads {wire}, a wire format that this tool does not know")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.codec_option import HalfOption, check_half
+from inceptionn.commands.codec_option import Bf16Option, check_bf16
 from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
@@ -48,9 +48,9 @@ def build_device(
     codec: str | None,
     seeds: Sequence[int],
     note: Note = lambda text: None,
-    half: bool = False,
+    bf16: bool = False,
 ) -> dict[str, str | bytes]:
-    """Build the files of a device, by name, with `output_folder.MANIFEST` among them; ``half``: with bf16.
+    """Build the files of a device, by name, with `output_folder.MANIFEST` among them; ``bf16``: with bf16.
 
     The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
@@ -61,7 +61,7 @@ def build_device(
         tool(name)  # missing ones are reported before the work
     note("elaborate")
     platform = recipe.platform()
-    top = InlineTop(recipe, codec, half)
+    top = InlineTop(recipe, codec, bf16)
     plan = platform.build(top, name=NAME, do_build=False, emit_src=False)
     rtlil, pins = (
         text.decode() if isinstance(text, bytes) else text
@@ -83,7 +83,7 @@ def build_device(
         "part": f"{platform.device}-{platform.speed}{platform.package}",
         "parameters": {
             "codec": codec,
-            "half": half,
+            "bf16": bf16,
             "baud": BAUD,
             "seed": best.seed,
             "route_options": list(ROUTE_OPTIONS),
@@ -95,7 +95,7 @@ def build_device(
     }
     files: dict[str, str | bytes] = {
         f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
-        "README.md": readme(recipe, codec, best, half), "nextpnr.log": log,
+        "README.md": readme(recipe, codec, best, bf16), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
 
@@ -167,7 +167,7 @@ def build(
         str,
         one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
         int,
@@ -188,13 +188,13 @@ def build(
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
     if not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
-    check_half(codec, half)
+    check_bf16(codec, bf16)
     output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
         files = build_device(
-            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, half
+            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, bf16
         )
     written = output_folder.write(folder, files)
     manifest = folder / output_folder.MANIFEST

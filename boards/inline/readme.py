@@ -26,9 +26,9 @@ sources; `nextpnr.log` is the packed route's, without run times.
 """
 
 
-def readme(recipe: Recipe, codec: str | None, routed: Routed, half: bool = False) -> str:
-    """Describe the design, how to load and wire it, and its clocks; ``half``: it has bf16 lanes, too."""
-    lanes = ", with bf16 lanes for ToS 0x2C" if half else ""
+def readme(recipe: Recipe, codec: str | None, routed: Routed, bf16: bool = False) -> str:
+    """Describe the design, how to load and wire it, and its clocks; ``bf16``: it has bf16 lanes, too."""
+    lanes = ", with bf16 lanes for ToS 0x2C" if bf16 else ""
     engines = f"engines of the codec {codec}{lanes}" if codec else "no engines, frames pass unchanged"
     return _TEXT.format(
         title=recipe.title, version=version("inceptionn"), what=engines, loader=recipe.loader, name=NAME,

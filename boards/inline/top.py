@@ -125,13 +125,13 @@ class InlineTop(Elaboratable):
     ----------
     recipe : :class:`Recipe`
     codec : :class:`str` or None
-        As of :class:`InlineDevice`, as is ``half``.
+        As of :class:`InlineDevice`, as is ``bf16``.
     """
 
-    def __init__(self, recipe: Recipe, codec: str | None = PAPER, half: bool = False):
+    def __init__(self, recipe: Recipe, codec: str | None = PAPER, bf16: bool = False):
         self.recipe = recipe
         self.codec = codec
-        self.half = half
+        self.bf16 = bf16
 
     def clocks(self) -> dict[str, int]:
         """Return the frequency in Hz of each clock of the design, by the end of its net's name."""
@@ -149,7 +149,7 @@ class InlineTop(Elaboratable):
         m = Module()
         recipe = self.recipe
         m.submodules.device = device = InlineDevice(
-            host=recipe.host.interface, network=recipe.network.interface, codec=self.codec, half=self.half
+            host=recipe.host.interface, network=recipe.network.interface, codec=self.codec, bf16=self.bf16
         )
         domains = ["sync", MAC_DOMAIN, *(medium.receive_domain for medium in device.media.values())]
         for domain in domains:

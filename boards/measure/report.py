@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inceptionn.commands.codec_option import EngineCodec, HalfOption, check_half
+from inceptionn.commands.codec_option import Bf16Option, EngineCodec, check_bf16
 from inceptionn.commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_progress, noted
 from inceptionn.commands.report import Report
 from inceptionn.hdl.codec.codecs import PAPER
@@ -148,7 +148,7 @@ def report(
     ] = None,
     board: Annotated[str, one_of(CAPACITIES, "One of {}.", "--board", metavar="BOARD")] = "vc709",
     codec: EngineCodec = PAPER,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     route: Annotated[
         bool, typer.Option("--route", help="Route components that have not been routed (minutes each).")
     ] = False,
@@ -178,8 +178,8 @@ def report(
     Area and levels are Yosys's mapping to series 7, without placement. The clock is nextpnr's for an ECP5 as
     a proxy, if `inceptionn timing` or --route has routed exactly this circuit.
     """
-    check_half(codec, half)
-    shape = EngineShape.of(codec=codec, half=half)
+    check_bf16(codec, bf16)
+    shape = EngineShape.of(codec=codec, bf16=bf16)
     names = _checked(components or DEFAULTS.get(codec, DEFAULT_COMPONENTS))
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"

@@ -73,7 +73,7 @@ def resolve(name: str, shape: EngineShape = USUAL, engines: int = 1) -> tuple[st
     if (top := f"inceptionn_{short}") in TOPS:
         if short != "nic":
             engines = 1
-        kind = "" if shape.codec == USUAL.codec else "bf16_" if shape.half else f"{shape.codec.name}_"
+        kind = "" if shape.codec == USUAL.codec else "bf16_" if shape.bf16 else f"{shape.codec.name}_"
         size = "" if (engines, shape.lanes) == (1, USUAL.lanes) else f"_{engines}x{shape.lanes}"
         tops = tops_of(shape, engines) if kind or size else TOPS
         return f"{kind}{short}{size}", tops[top]

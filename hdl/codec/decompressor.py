@@ -32,7 +32,7 @@ def decoded_burst(width: Beat = BURST) -> data.StructLayout:
 
 
 class Decompressor(wiring.Component):
-    """Restores blocks to bursts of fp32 lanes, or with ``width.half`` of pairs of bf16 lanes.
+    """Restores blocks to bursts of fp32 lanes, or with ``width.bf16`` of pairs of bf16 lanes.
 
     ::
 

@@ -108,7 +108,7 @@ class PlaneDecoder(wiring.Component):
     def __init__(self, width: Beat = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
-        self.mark_bits = self.width.bits // self.WORDS + width.half
+        self.mark_bits = self.width.bits // self.WORDS + width.bf16
         super().__init__(
             {
                 #: Beats of the planes, block by block.

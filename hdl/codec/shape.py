@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inceptionn.wire import GROUP_LANES, HALF_CODECS
+from inceptionn.wire import BF16_CODECS, GROUP_LANES
 
 from ..parts.beat import Beat
 from .codecs import CODECS, PAPER, LaneCodec, codec_of
@@ -18,17 +18,17 @@ class EngineShape(Beat):
     codec: LaneCodec = CODECS[PAPER]
 
     @classmethod
-    def of(cls, lanes: int = GROUP_LANES, codec: str = PAPER, half: bool = False) -> EngineShape:
+    def of(cls, lanes: int = GROUP_LANES, codec: str = PAPER, bf16: bool = False) -> EngineShape:
         """Make a shape of 8 or 16 lanes and the named codec; ``ValueError`` for any other.
 
-        ``half``: with bf16 lanes, too, which not every codec has.
+        ``bf16``: with bf16 lanes, too, which not every codec has.
         """
-        return cls(lanes, half, codec_of(codec))
+        return cls(lanes, bf16, codec_of(codec))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.half and self.codec.name not in HALF_CODECS:
-            raise ValueError(f"bf16 lanes need the codec {' or '.join(HALF_CODECS)}, not {self.codec.name!r}")
+        if self.bf16 and self.codec.name not in BF16_CODECS:
+            raise ValueError(f"bf16 lanes need the codec {' or '.join(BF16_CODECS)}, not {self.codec.name!r}")
 
 
 USUAL = EngineShape()

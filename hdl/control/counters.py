@@ -43,7 +43,7 @@ def frame_report(shape: EngineShape = USUAL) -> data.StructLayout:
     modulo 2^17. ``counts``: the classes that the codec counts in the block. For the paper's, lanes by
     :class:`~inceptionn.wire.paper.Tag`, absent lanes of the last group not counted (so they add up to payload
     / 4); for planes, groups by code, and ``lanes`` is payload / 4. They are all zero unless the verdict is
-    ``COMPRESSED``. With ``half`` there is a bit ``half``: a compressed or restored frame has bf16 lanes.
+    ``COMPRESSED``. With ``bf16`` there is a bit ``bf16``: a compressed or restored frame has bf16 lanes.
     """
     codec = shape.codec
     return data.StructLayout(
@@ -53,7 +53,7 @@ def frame_report(shape: EngineShape = USUAL) -> data.StructLayout:
             "bytes_out": 17,
             "counts": data.ArrayLayout(codec.count_bits, len(codec.spec.classes)),
             **({} if codec.spec.counts_lanes else {"lanes": MAX_LANES.bit_length()}),
-            **({"half": 1} if shape.half else {}),
+            **({"bf16": 1} if shape.bf16 else {}),
         }
     )
 
@@ -94,7 +94,7 @@ class FrameCounters(wiring.Component):
     direction : ``"tx"`` or ``"rx"``
         Which verdicts there are, and whether lanes are counted (``"tx"`` only).
     shape : :class:`EngineShape`
-        With ``half``, frames with bf16 lanes are counted apart.
+        With ``bf16``, frames with bf16 lanes are counted apart.
     start : :class:`int`
         What a cleared counter holds; not 0 in a bench that looks at the upper bits, too.
     """
@@ -105,7 +105,7 @@ class FrameCounters(wiring.Component):
         self.direction: Direction = direction
         self.shape = shape
         self.start = start
-        self.registers = registers_of(shape.codec.name, shape.half)
+        self.registers = registers_of(shape.codec.name, shape.bf16)
         self.names = self.registers.counters(direction)
         super().__init__(
             {
@@ -206,13 +206,13 @@ class FrameCounters(wiring.Component):
         events[SLOT_BYTES_IN] = Mux(self.reports.valid, self.reports.payload.bytes_in, 0)
         events[SLOT_BYTES_OUT] = Mux(self.reports.valid, self.reports.payload.bytes_out, 0)
         valid, report = self.reports.valid, self.reports.payload
-        if self.shape.half:
-            events[SLOT_BF16] = valid & report.half
+        if self.shape.bf16:
+            events[SLOT_BF16] = valid & report.bf16
         if self.direction == "tx":
             if not self.shape.codec.spec.counts_lanes:
-                events[SLOT_LANES] = Mux(valid & ~report.half if self.shape.half else valid, report.lanes, 0)
-            if self.shape.half:
-                events[SLOT_BF16 + 1] = Mux(valid & report.half, report.lanes << 1, 0)
+                events[SLOT_LANES] = Mux(valid & ~report.bf16 if self.shape.bf16 else valid, report.lanes, 0)
+            if self.shape.bf16:
+                events[SLOT_BF16 + 1] = Mux(valid & report.bf16, report.lanes << 1, 0)
             for number in range(len(self.shape.codec.spec.classes)):
                 events[self.registers.class_slot(number)] = Mux(self.reports.valid, report.counts[number], 0)
         amounts = {}

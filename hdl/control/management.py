@@ -22,7 +22,7 @@ class EngineManagement(wiring.Signature):
         super().__init__(
             {
                 "config": Out(EngineConfig),  #: The engine's settings.
-                **({"bf16_tos": Out(8)} if shape.half else {}),  #: With ``half``: likewise.
+                **({"bf16_tos": Out(8)} if shape.bf16 else {}),  #: With ``bf16``: likewise.
                 #: One per frame.
                 "reports": In(stream.Signature(frame_report(shape), always_ready=True)),
                 "frame_in": In(1),  #: The last beat of a frame enters in this cycle.
@@ -71,6 +71,6 @@ class Management(wiring.Component):
                 counters.frame_in.eq(engine.frame_in),
                 counters.frame_out.eq(engine.frame_out),
                 engine.config.eq(config),
-                *([engine.bf16_tos.eq(registers.bf16_tos)] if self.shape.half else []),
+                *([engine.bf16_tos.eq(registers.bf16_tos)] if self.shape.bf16 else []),
             ]
         return m

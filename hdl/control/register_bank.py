@@ -45,13 +45,13 @@ class RegisterBank(wiring.Component):
 
     def __init__(self, shape: EngineShape = USUAL):
         self.shape = shape
-        self.registers = registers_of(shape.codec.name, shape.half)
+        self.registers = registers_of(shape.codec.name, shape.bf16)
         super().__init__(
             {
                 "s_axil": In(AXI4Lite()),  #: To the master.
                 "tx_config": Out(EngineConfig),  #: Settings of the transmit engine.
                 "rx_config": Out(EngineConfig),  #: Settings of the receive engine.
-                **({"bf16_tos": Out(8)} if shape.half else {}),  #: With bf16 lanes: setting of both engines.
+                **({"bf16_tos": Out(8)} if shape.bf16 else {}),  #: With bf16 lanes: setting of both engines.
                 "clear": Out(1),  #: High for one cycle for each ``COMMAND.CLEAR_COUNTERS``.
                 "tx_counters": Out(CounterRead()),  #: The transmit engine's counters.
                 "rx_counters": Out(CounterRead()),  #: The receive engine's counters.
@@ -153,7 +153,7 @@ class RegisterBank(wiring.Component):
             setting = Signal(EngineConfig.as_shape()[name].shape, name=name, init=DEFAULT_CONFIG[name])
             m.d.sync += setting.eq(value)
             m.d.comb += [self.tx_config[name].eq(setting), self.rx_config[name].eq(setting)]
-        if self.shape.half:
+        if self.shape.bf16:
             bf16_tos = Signal(8, init=DEFAULT_BF16_TOS)
             value, mask, bf16 = (field("TOS", name) for name in ("VALUE", "MASK", "BF16"))
             # A driver that knows the first two alone writes 0: no traffic with ToS 0 may become bf16.

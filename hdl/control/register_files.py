@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from inceptionn.wire import HALF_CODECS
+from inceptionn.wire import BF16_CODECS
 
 from ..codec.codecs import CODECS, PAPER
 from .register_map import DATA_WIDTH, Register
@@ -40,7 +40,7 @@ def map_json(registers: NicRegisters = REGISTERS) -> str:
             "access": register.access, "reset": register.reset, "description": register.description,
             "fields": fields,
         })  # fmt: skip
-    head = {"name": "inceptionn_nic", "codec": registers.codec, **({"half": True} if registers.half else {})}
+    head = {"name": "inceptionn_nic", "codec": registers.codec, **({"bf16": True} if registers.bf16 else {})}
     head |= {"version": ".".join(map(str, MAP_VERSION)), "bus": "AXI4-Lite"}
     widths = {"address_width": ADDRESS_WIDTH, "data_width": DATA_WIDTH}
     return json.dumps({**head, **widths, "registers": described}, indent=1) + "\n"
@@ -96,15 +96,15 @@ def map_markdown() -> str:
     for codec in CODECS:
         if codec != PAPER:
             lines += _differences(codec)
-    for codec in HALF_CODECS:
-        new = _new(registers_of(codec, half=True), registers_of(codec))
-        lines += ["", "## With bf16 lanes", "", *_half_head(codec), *_tables(new)]
+    for codec in BF16_CODECS:
+        new = _new(registers_of(codec, bf16=True), registers_of(codec))
+        lines += ["", "## With bf16 lanes", "", *_bf16_head(codec), *_tables(new)]
     return "\n".join(lines) + "\n"
 
 
-def _half_head(codec: str) -> list[str]:
+def _bf16_head(codec: str) -> list[str]:
     return [
-        f"`VERSION.BF16` tells them. With `--half`, a NIC with the {codec} codec has the registers above, "
+        f"`VERSION.BF16` tells them. With `--bf16`, a NIC with the {codec} codec has the registers above, "
         "except:",
         "",
         "- A driver that writes 0 to the new byte of `TOS` has a NIC with fp32 lanes alone.",

@@ -128,14 +128,14 @@ def _parameters(codec: str) -> Iterator[Register]:
     yield Register("PARAMETERS", 0x018, "rw", text, fields)
 
 
-def _control(codec: str, half: bool) -> Iterator[Register]:
+def _control(codec: str, bf16: bool) -> Iterator[Register]:
     """Yield identity, switches and settings."""
     yield Register("ID", 0x000, "ro", 'The letters "INCP".', (Field("ID", 0, 32, IDENTITY, "Identity."),))
     yield Register(
         "VERSION", 0x004, "ro", "Versions.",
         (
             Field("WIRE", 0, 8, codec_spec(codec).version, _VERSION_TEXT),
-            *([_HAS_BF16] if half else []),
+            *([_HAS_BF16] if bf16 else []),
             Field("MAP_MINOR", 16, 8, MAP_VERSION[1], "Minor version of this map; grows with additions."),
             Field("MAP_MAJOR", 24, 8, MAP_VERSION[0], "Major version of this map; grows with other changes."),
         ),
@@ -162,7 +162,7 @@ def _control(codec: str, half: bool) -> Iterator[Register]:
         (
             Field("VALUE", 0, 8, DEFAULT_TOS, "IPv4 ToS byte (DSCP and ECN)."),
             Field("MASK", 8, 8, DEFAULT_TOS_MASK, "Its bits that are compared."),
-            *([_BF16_TOS] if half else []),
+            *([_BF16_TOS] if bf16 else []),
         ),
     )  # fmt: skip
     yield numbers
@@ -187,7 +187,7 @@ def _counter(direction: Direction, slot: int, name: str, description: str) -> Re
     return Register(f"{direction.upper()}_{name}", offset, "ro", description, width=64)
 
 
-def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register]:
+def _counters(direction: Direction, codec: str, bf16: bool) -> Iterator[Register]:
     """Yield one direction's 64-bit counters, in the order of their offsets."""
 
     def counter(slot: int, name: str, description: str) -> Register:
@@ -201,23 +201,23 @@ def _counters(direction: Direction, codec: str, half: bool) -> Iterator[Register
     yield counter(SLOT_BYTES_IN, "BYTES_IN", "Bytes of the frames at the input, counted with the verdict.")
     yield counter(SLOT_BYTES_OUT, "BYTES_OUT", "Bytes of the frames at the output, counted with the verdict.")
     if direction == "rx":
-        if half:
+        if bf16:
             yield counter(SLOT_BF16, "RESTORED_BF16", "Of the frames of RESTORED, those with bf16 lanes.")
         return
     if not codec_spec(codec).counts_lanes:
-        text = ", of frames with fp32 lanes" if half else ""
+        text = ", of frames with fp32 lanes" if bf16 else ""
         yield counter(SLOT_LANES, "LANES", f"Lanes in compressed frames: their payloads' bytes / 4{text}.")
-    if half:
+    if bf16:
         yield counter(SLOT_BF16, "COMPRESSED_BF16", "Of the frames of COMPRESSED, those with bf16 lanes.")
         yield counter(SLOT_BF16 + 1, "LANES_BF16", "bf16 lanes in compressed frames.")
-    yield from _class_counters(codec, half)
+    yield from _class_counters(codec, bf16)
 
 
-def _class_counters(codec: str, half: bool) -> tuple[Register, ...]:
+def _class_counters(codec: str, bf16: bool) -> tuple[Register, ...]:
     spec = codec_spec(codec)
     first = SLOT_LANES if spec.counts_lanes else SLOT_CODES
     fp32 = f"{GROUP_LANES} lanes"
-    lanes = f"{GROUP_LANES} fp32 or {BF16_LANES.group_lanes} bf16 lanes" if half else fp32
+    lanes = f"{GROUP_LANES} fp32 or {BF16_LANES.group_lanes} bf16 lanes" if bf16 else fp32
     return tuple(
         _counter("tx", first + number, each.counter, each.text.replace(fp32, lanes))
         for number, each in enumerate(spec.classes)
@@ -226,18 +226,18 @@ def _class_counters(codec: str, half: bool) -> tuple[Register, ...]:
 
 @dataclass(frozen=True, repr=False)
 class NicRegisters(RegisterMap):
-    """All registers of an ``inceptionn_nic`` with this codec, with bf16 lanes if ``half``."""
+    """All registers of an ``inceptionn_nic`` with this codec, with bf16 lanes if ``bf16``."""
 
     codec: str = PAPER
-    half: bool = False
+    bf16: bool = False
 
     def __repr__(self) -> str:
-        return f"registers_of({self.codec!r}, {self.half})"
+        return f"registers_of({self.codec!r}, {self.bf16})"
 
     @property
     def class_counters(self) -> tuple[Register, ...]:
         """The transmit counters of the codec's classes: lanes by tag (paper), groups by code (planes)."""
-        return _class_counters(self.codec, self.half)
+        return _class_counters(self.codec, self.bf16)
 
     def counters(self, direction: Direction) -> dict[int, Register]:
         """Return a direction's counters by slot number."""
@@ -251,14 +251,14 @@ class NicRegisters(RegisterMap):
 
 
 @cache
-def registers_of(codec: str = PAPER, half: bool = False) -> NicRegisters:
+def registers_of(codec: str = PAPER, bf16: bool = False) -> NicRegisters:
     """Return all registers of an ``inceptionn_nic`` with this codec; ``ValueError`` for an unknown name.
 
-    ``half``: with bf16 lanes, which have a ToS byte of their own.
+    ``bf16``: with bf16 lanes, which have a ToS byte of their own.
     """
-    tx, rx = (_counters(direction, codec, half) for direction in DIRECTIONS)
+    tx, rx = (_counters(direction, codec, bf16) for direction in DIRECTIONS)
     by_offset = sorted((*tx, *rx), key=lambda register: register.offset)
-    return NicRegisters((*_control(codec, half), *by_offset), ADDRESS_WIDTH, codec, half)
+    return NicRegisters((*_control(codec, bf16), *by_offset), ADDRESS_WIDTH, codec, bf16)
 
 
 REGISTERS = registers_of()

@@ -64,7 +64,7 @@ class CompressionEngine(Engine):
         wiring.connect(m, assembler.m_axis, wiring.flipped(self.m_axis))
         m.d.comb += [
             front.config.eq(self.config),
-            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.half else []),
+            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.bf16 else []),
             front.room.eq(ring.room & compressor.room & decision.room),
             ring.beats.valid.eq(front.beats.valid),
             ring.beats.payload.eq(front.beats.payload.data),
@@ -92,10 +92,10 @@ class CompressionEngine(Engine):
         # cycles) has left the realigner and the two stages after it, and before the block's first
         # burst, three cycles later. With 16 lanes, a block's first burst may follow on a rest: between them.
         p = Pipeline(m, "settled_")
-        p.let(config=chosen.config, place=place, half=chosen.half)
+        p.let(config=chosen.config, place=place, bf16=chosen.bf16)
         p.until(PayloadRealigner.LATENCY + self.shape.payload_overlaps)
         burst = front.bursts.payload
-        e0 = Cat(p.config.e0[:7], p.half) if self.shape.half else p.config.e0
+        e0 = Cat(p.config.e0[:7], p.bf16) if self.shape.bf16 else p.config.e0
         m.d.comb += [
             compressor.parameters.eq(Cat(e0, p.config.t, p.config.b)),
             compressor.bursts.valid.eq(front.bursts.valid),

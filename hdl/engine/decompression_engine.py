@@ -67,7 +67,7 @@ class DecompressionEngine(Engine):
             m.d.sync += header.eq(front.headers.payload.header)
         m.d.comb += [
             front.config.eq(self.config),
-            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.half else []),
+            *([front.bf16_tos.eq(self.bf16_tos)] if self.shape.bf16 else []),
             front.room.eq(waiting.room & orders.room & blocks.room),
             decision.header.eq(header),
             decision.front.eq(front.front),

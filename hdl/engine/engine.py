@@ -22,8 +22,8 @@ class Engine(wiring.Component):
                 "m_axis": Out(AXIStream(shape.bytes)),  #: To the wire, or in receive to the host.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
-                #: With ``shape.half``: see :class:`HeaderParser`.
-                **({"bf16_tos": In(8)} if shape.half else {}),
+                #: With ``shape.bf16``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if shape.bf16 else {}),
                 #: One per frame, in order.
                 "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
             }

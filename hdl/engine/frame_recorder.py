@@ -124,7 +124,7 @@ class FrameRecorder(wiring.Component):
             record.short.eq(p.frame_bytes < held.frame_length),
             record.index.eq(index),
             record.learns.eq(held.config.learn_phases),
-            record.b.eq(Cat(number[:7], held.half) if self.shape.half else number),
+            record.b.eq(Cat(number[:7], held.bf16) if self.shape.bf16 else number),
             *(record[name].eq(held[name]) for name in _FROM_HEADER),
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),
         ]

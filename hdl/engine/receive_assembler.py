@@ -89,8 +89,8 @@ class ReceiveAssembler(wiring.Component):
             report.bytes_in.eq(length),
             report.bytes_out.eq(Mux(account.restored, account.bytes_out, length)),
         ]
-        if self.shape.half:
-            m.d.sync += report.half.eq(
+        if self.shape.bf16:
+            m.d.sync += report.bf16.eq(
                 account.restored & ~account.bad & (whole == Verdict.RESTORED) & account.verdict[0]
             )
         return m

@@ -127,7 +127,7 @@ class ReceiveDecision(wiring.Component):
 
         # The verdict, and the header as the host will see it.
         header, faulty = p.header, p.faults.any()
-        restored = p.number[-1] if self.shape.half else 0
+        restored = p.number[-1] if self.shape.bf16 else 0
         choice = Mux(
             p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, restored))
         )
@@ -148,6 +148,6 @@ class ReceiveDecision(wiring.Component):
 
     def _usable(self, number: Value, header: Any) -> Value:
         """Return whether byte 3 of the shim is E0, or E0 + 128 where a block may have bf16 lanes."""
-        if not self.shape.half:
+        if not self.shape.bf16:
             return in_range(number, self.shape.codec.spec.accepted)
-        return in_range(number[:-1], self.shape.codec.spec.accepted) & (header.half | ~number[-1])
+        return in_range(number[:-1], self.shape.codec.spec.accepted) & (header.bf16 | ~number[-1])

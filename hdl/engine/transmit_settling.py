@@ -155,7 +155,7 @@ class TransmitSettling(wiring.Component):
     def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
         """Make the report, in stages 4 and 5."""
         record = p.head.record
-        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14], half=record.b[-1])
+        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14], bf16=record.b[-1])
         p.stage(
             compressed=compressed,
             ambiguous=p.compressible & p.ambiguous,
@@ -172,5 +172,5 @@ class TransmitSettling(wiring.Component):
         ]
         if not self.shape.codec.spec.counts_lanes:
             m.d.sync += report.lanes.eq(Mux(p.compressed, p.lanes, 0))
-        if self.shape.half:
-            m.d.sync += report.half.eq(p.compressed & p.half)
+        if self.shape.bf16:
+            m.d.sync += report.bf16.eq(p.compressed & p.bf16)

@@ -55,8 +55,8 @@ class FrontEnd(wiring.Component):
                 "s_axis": In(AXIStream(self.width.bytes)),  #: ``tuser`` at ``tlast``: bad frame.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
-                #: With ``width.half``: see :class:`HeaderParser`.
-                **({"bf16_tos": In(8)} if width.half else {}),
+                #: With ``width.bf16``: see :class:`HeaderParser`.
+                **({"bf16_tos": In(8)} if width.bf16 else {}),
                 #: Frames are accepted. Up to two more beats follow on ``beats`` after it has fallen.
                 "room": In(1),
                 "beats": Out(beats),  #: One cycle after they were accepted.
@@ -91,7 +91,7 @@ class FrontEnd(wiring.Component):
         m.d.comb += [
             source.room.eq(self.room),
             parser.config.eq(self.config),
-            *([parser.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
+            *([parser.bf16_tos.eq(self.bf16_tos)] if self.width.bf16 else []),
             realigner.runs.valid.eq(parser.headers.payload.clear),
             realigner.runs.payload.eq(parser.headers.payload.run),
             self.front.eq(realigner.front),

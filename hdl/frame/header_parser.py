@@ -55,7 +55,7 @@ class ParsedHeader(data.Struct):
     phase: 2  # low bits of the TCP sequence number
     opens: 1  # stores its TCP flow in the flow-phase table, whatever the verdict
     closes: 1  # frees its TCP flow's entry, likewise
-    half: 1  # transmit: the lanes are bf16; receive: a block's may be
+    bf16: 1  # transmit: the lanes are bf16; receive: a block's may be
     config: EngineConfig  # sampled with the frame's first beat
 
 
@@ -97,9 +97,9 @@ class HeaderParser(wiring.Component):
         super().__init__(
             {
                 "config": In(EngineConfig),  #: Sampled with a frame's first beat.
-                #: With ``width.half``, likewise: the ToS byte of frames with bf16 lanes. No frame has them if
+                #: With ``width.bf16``, likewise: the ToS byte of frames with bf16 lanes. No frame has them if
                 #: it equals ``config.tos`` in the bits of the mask.
-                **({"bf16_tos": In(8)} if width.half else {}),
+                **({"bf16_tos": In(8)} if width.bf16 else {}),
                 #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
                 #: One per frame, :attr:`latency` cycles after its second beat or its only one; with 16 lanes
@@ -171,8 +171,8 @@ class HeaderParser(wiring.Component):
         return m
 
     def _tagged(self, m: Module, header: Any, headers: Headers, match: Value) -> Value:
-        """Return whether the frame has a tag, that of either type of lanes; fill ``header.half``."""
-        if not self.width.half:
+        """Return whether the frame has a tag, that of either type of lanes; fill ``header.bf16``."""
+        if not self.width.bf16:
             return match
         config = headers.config
         m.submodules.bf16_matcher = matcher = TosMatcher()
@@ -182,7 +182,7 @@ class HeaderParser(wiring.Component):
             matcher.config_mask.eq(config.tos_mask),
         ]
         differ = ((config.tos ^ headers.bf16_tos) & config.tos_mask).any()
-        m.d.comb += header.half.eq(matcher.match & ~match if self.transmit else differ)
+        m.d.comb += header.bf16.eq(matcher.match & ~match if self.transmit else differ)
         return match | matcher.match
 
     def _capture(self, m: Module) -> tuple[Value, Headers]:
@@ -194,7 +194,7 @@ class HeaderParser(wiring.Component):
         head = Signal(self.width.bits, reset_less=True)
         config = Signal(EngineConfig, reset_less=True)
         bf16_tos: Any = Const(0, 8)
-        if self.width.half:
+        if self.width.bf16:
             bf16_tos = Signal(8, name="bf16_tos", reset_less=True)
         outer_is, inner_is = (
             {ethertype: Signal(name=f"{place}_is_{ethertype:04x}") for ethertype in _ETHERTYPES}
@@ -207,7 +207,7 @@ class HeaderParser(wiring.Component):
                     outer_is[ethertype].eq(outer == ethertype),
                     inner_is[ethertype].eq(inner == ethertype),
                 ]
-            if self.width.half:
+            if self.width.bf16:
                 m.d.sync += bf16_tos.eq(self.bf16_tos)
 
         # Each comparison with an EtherType, 16 bits wide, is registered. Their results are combined here.
@@ -248,7 +248,7 @@ class HeaderParser(wiring.Component):
                 m.d.sync += [*fields, seen.eq(p.count)]
             vlan, stacked, ipv6, ipv4 = p.kinds
             config = p.config
-            if self.width.half:
+            if self.width.bf16:
                 bf16_tos = p.bf16_tos
         else:
             m.d.sync += captured.eq(second | (first & beat.last))

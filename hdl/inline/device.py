@@ -57,7 +57,7 @@ class InlineDevice(wiring.Component):
         Media interfaces: "rgmii" or "rmii".
     codec : :class:`str` or None
         Name of the lane codec; None: no engines, frames pass unchanged from port to port.
-    half : :class:`bool`
+    bf16 : :class:`bool`
         With bf16 lanes, too, which the codec planes alone has.
     clock_hz : :class:`int`
         Of ``sync``.
@@ -71,7 +71,7 @@ class InlineDevice(wiring.Component):
         host: str = "rgmii",
         network: str = "rmii",
         codec: str | None = PAPER,
-        half: bool = False,
+        bf16: bool = False,
         clock_hz: int = ENGINE_HZ,
         baud: int = BAUD,
     ):
@@ -81,7 +81,7 @@ class InlineDevice(wiring.Component):
                 raise ValueError(f"media interface must be one of {', '.join(MEDIA)}, not {interface!r}")
             self.media[name] = MEDIA[interface](name)
         self.codec = codec
-        self.half = half
+        self.bf16 = bf16
         self.clock_hz = clock_hz
         self.baud = baud
         super().__init__(
@@ -132,7 +132,7 @@ class InlineDevice(wiring.Component):
             wiring.connect(m, host.m_axis, network.s_axis)
             wiring.connect(m, network.m_axis, host.s_axis)
             return m
-        m.submodules.nic = nic = Nic(EngineShape.of(codec=self.codec, half=self.half))
+        m.submodules.nic = nic = Nic(EngineShape.of(codec=self.codec, bf16=self.bf16))
         m.d.comb += decoder.alive[0].eq(1)
         wiring.connect(m, decoder.m_axil[0], nic.s_axil)
         for source, sink in (

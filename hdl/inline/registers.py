@@ -62,11 +62,11 @@ PORT_PAGE = RegisterMap(_ports(), PAGE_WIDTH)
 
 
 @cache
-def inline_registers(codec: str | None = PAPER, half: bool = False) -> RegisterMap:
+def inline_registers(codec: str | None = PAPER, bf16: bool = False) -> RegisterMap:
     """Return all registers of an inline device with this codec; None: of the pass-through design.
 
-    ``half``: with bf16 lanes.
+    ``bf16``: with bf16 lanes.
     """
-    nic = () if codec is None else registers_of(codec, half).registers
+    nic = () if codec is None else registers_of(codec, bf16).registers
     ports = (replace(register, offset=register.offset + (1 << PAGE_WIDTH)) for register in PORT_PAGE)
     return RegisterMap((*nic, *ports), ADDRESS_WIDTH)

@@ -42,20 +42,20 @@ class FlowSharing(wiring.Component):
 
     Parameters
     ----------
-    half : :class:`bool`
+    bf16 : :class:`bool`
         The engines have bf16 lanes, whose frames have a ToS byte of their own.
     """
 
     LATENCY = 3
 
-    def __init__(self, *, half: bool = False):
-        self.has_half = half
+    def __init__(self, *, bf16: bool = False):
+        self.has_bf16 = bf16
         super().__init__(
             {
                 #: The beginning of each frame, in order.
                 "frames": In(stream.Signature(FlowFrame, always_ready=True)),
-                #: With ``half=True``: the setting of that frame.
-                **({"bf16_tos": In(8)} if half else {}),
+                #: With ``bf16=True``: the setting of that frame.
+                **({"bf16_tos": In(8)} if bf16 else {}),
                 #: One for each frame, in order: every engine must see it.
                 "shared": Out(stream.Signature(1, always_ready=True)),
             }
@@ -75,7 +75,7 @@ class FlowSharing(wiring.Component):
 
         p = Pipeline(m, control={"valid"})
         p.let(valid=self.frames.valid, tos_mask=config.tos_mask, fp32_tos=config.tos)
-        if self.has_half:
+        if self.has_bf16:
             p.let(bf16_tos=self.bf16_tos)
         p.stage(
             ipv4=Mux(vlan, inner, outer) == ETHERTYPE_IPV4,
@@ -87,7 +87,7 @@ class FlowSharing(wiring.Component):
             learns=config.learn_phases & config.enable & config.parameters_valid,
         )
         matches = []
-        tags = {"matcher": p.fp32_tos, **({"bf16_matcher": p.bf16_tos} if self.has_half else {})}
+        tags = {"matcher": p.fp32_tos, **({"bf16_matcher": p.bf16_tos} if self.has_bf16 else {})}
         for name, tos in tags.items():
             m.submodules[name] = matcher = TosMatcher()
             m.d.comb += [

@@ -70,13 +70,13 @@ class PacketDispatch(wiring.Component):
                 "s_axis": In(AXIStream(engines * burst)),  #: Frames.
                 #: Sampled once for a frame, in the cycle after its first beat was accepted.
                 "config": In(EngineConfig),
-                **({"bf16_tos": In(8)} if width.half else {}),  #: With ``width.half``: likewise.
+                **({"bf16_tos": In(8)} if width.bf16 else {}),  #: With ``width.bf16``: likewise.
                 "m_axis": Out(AXIStream(burst)).array(engines),  #: To the engines.
                 #: To the engines. A frame's settings show from the cycle after its first beat was accepted to
                 #: the next frame's.
                 "engine_config": Out(EngineConfig).array(engines),
-                #: With ``width.half``: likewise.
-                **({"engine_bf16_tos": Out(8).array(engines)} if width.half else {}),
+                #: With ``width.bf16``: likewise.
+                **({"engine_bf16_tos": Out(8).array(engines)} if width.bf16 else {}),
                 #: One per frame: its route.
                 "frames": Out(stream.Signature(dispatched(engines), always_ready=True)),
                 #: Number of an engine's frames that left :class:`PacketCollect` in this cycle.
@@ -91,7 +91,7 @@ class PacketDispatch(wiring.Component):
         m.submodules.input = source = FrameInput(data_bytes=self.engines * self.width.bytes)
         word_shape = word_layout(self.engines, self.width)
         m.submodules.words = words = PushQueue(word_shape, 32, 4)
-        given: Any = Cat(self.config, self.bf16_tos) if self.width.half else self.config
+        given: Any = Cat(self.config, self.bf16_tos) if self.width.bf16 else self.config
         self._settings = given.shape()
         m.submodules.configs = configs = PushQueue(self._settings, 32, 4)
         wiring.connect(m, wiring.flipped(self.s_axis), source.s_axis)
@@ -167,7 +167,7 @@ class PacketDispatch(wiring.Component):
         beat = source.beats.payload
         told = stream.Signature(1).create(path=("told",))
         if self.flows:
-            m.submodules.sharing = sharing = FlowSharing(half=self.width.half)
+            m.submodules.sharing = sharing = FlowSharing(bf16=self.width.bf16)
             m.submodules.told = queue = PushQueue(1, 32, 4 + FlowSharing.LATENCY)
             wiring.connect(m, sharing.shared, queue.i)
             wiring.connect(m, queue.o, wiring.flipped(told))
@@ -176,7 +176,7 @@ class PacketDispatch(wiring.Component):
                 sharing.frames.payload.header.eq(beat.data[: 8 * HEADER_BYTES]),
                 sharing.frames.payload.config.eq(self.config),
                 source.room.eq(room & queue.room),
-                *([sharing.bf16_tos.eq(self.bf16_tos)] if self.width.half else []),
+                *([sharing.bf16_tos.eq(self.bf16_tos)] if self.width.bf16 else []),
             ]
         else:
             m.d.comb += [told.valid.eq(1), source.room.eq(room)]
@@ -201,7 +201,7 @@ class PacketDispatch(wiring.Component):
         first = Signal(name=f"first{i}", init=1)
         current = Signal(self._settings, name=f"config{i}", reset_less=True)
         shown: Any = self.engine_config[i]
-        if self.width.half:
+        if self.width.bf16:
             shown = Cat(shown, self.engine_bf16_tos[i])
         accept = Signal(name=f"accept{i}")
         m.d.comb += [

@@ -59,7 +59,7 @@ class ParallelEngines(wiring.Component):
                 "s_axis": In(AXIStream(width)),  #: Frames in.
                 "m_axis": Out(AXIStream(width)),  #: Frames out, in the same order.
                 "config": In(EngineConfig),  #: As of the engine.
-                **({"bf16_tos": In(8)} if shape.half else {}),  #: As of the engine.
+                **({"bf16_tos": In(8)} if shape.bf16 else {}),  #: As of the engine.
                 #: As of the engine.
                 "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
             }
@@ -76,7 +76,7 @@ class ParallelEngines(wiring.Component):
         wiring.connect(m, dispatch.frames, merge.frames)
         wiring.connect(m, merge.reports, wiring.flipped(self.reports))
         m.d.comb += dispatch.config.eq(self.config)
-        if self.shape.half:
+        if self.shape.bf16:
             m.d.comb += dispatch.bf16_tos.eq(self.bf16_tos)
         for i in range(self.engines):
             kind = CompressionEngine if self.transmit else DecompressionEngine
@@ -87,7 +87,7 @@ class ParallelEngines(wiring.Component):
             wiring.connect(m, engine.reports, merge.engine_reports[i])
             m.d.comb += [
                 engine.config.eq(dispatch.engine_config[i]),
-                *([engine.bf16_tos.eq(dispatch.engine_bf16_tos[i])] if self.shape.half else []),
+                *([engine.bf16_tos.eq(dispatch.engine_bf16_tos[i])] if self.shape.bf16 else []),
                 dispatch.collected[i].eq(collect.collected[i]),
                 dispatch.reported[i].eq(merge.reported[i]),
             ]

@@ -15,14 +15,14 @@ HEADER_FIELDS = 58
 class Beat:
     """A beat of ``lanes`` fp32 lanes. Components branch on its properties, not on the number of lanes.
 
-    With ``half``, it may instead have two bf16 lanes in place of each fp32 lane (planes codec). A component
+    With ``bf16``, it may instead have two bf16 lanes in place of each fp32 lane (planes codec). A component
     that works on lanes then takes beats of both types, in the same number of cycles.
 
     Raises ``ValueError`` unless ``lanes`` is 8 or 16.
     """
 
     lanes: int = GROUP_LANES
-    half: bool = False
+    bf16: bool = False
 
     def __post_init__(self) -> None:
         if type(self.lanes) is not int or self.lanes not in (GROUP_LANES, 2 * GROUP_LANES):

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from inceptionn.commands.codec_option import HalfOption
+from inceptionn.commands.codec_option import Bf16Option
 from inceptionn.commands.console import Console, CsvFile, JsonFile, Table
 from inceptionn.commands.report import Figure, Report
 from inceptionn.netns import require
@@ -147,7 +147,7 @@ def bench(
             show_default=f"{DEFAULT_CODEC}; with --verilog the file's",
         ),
     ] = None,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     json_file: JsonFile = None,
     csv_file: CsvFile = None,
 ) -> None:
@@ -157,8 +157,8 @@ def bench(
     """
     if not 1 <= size <= 10_000:
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
-    if half:
-        codec = variants([codec or DEFAULT_CODEC], half)[0]
+    if bf16:
+        codec = variants([codec or DEFAULT_CODEC], bf16)[0]
     report = Report(None, json_file, csv_file)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)

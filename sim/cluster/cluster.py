@@ -48,7 +48,7 @@ class Cluster(Namespaces):
     verilog
         File with ``inceptionn_nic``, needed if a NIC is "rtl". One for all, or one per word of ``codecs``.
     codecs
-        Codec of each host's NIC: "paper", "planes", or "planes-half" with bf16 lanes, too. One for all, or a
+        Codec of each host's NIC: "paper", "planes", or "planes-bf16" with bf16 lanes, too. One for all, or a
         sequence. The default is that of the Verilog, or "paper".
     impairments
         Impairments of the switch.

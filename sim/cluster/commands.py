@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from inceptionn.commands import report as reports
-from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode
+from inceptionn.commands.codec_option import Bf16Option, NicBound, PaperMode
 from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
@@ -54,7 +54,7 @@ Codecs = Annotated[
     str | None,
     typer.Option(
         metavar="CODECS",
-        help=f"{', '.join(NIC_VARIANTS)} (as with --half): one for all, or one per host; "
+        help=f"{', '.join(NIC_VARIANTS)} (as with --bf16): one for all, or one per host; "
         f"default: {DEFAULT_CODEC}.",
     ),
 ]
@@ -144,7 +144,7 @@ def verilog_for(
         codec for kind, codec in zip(kinds, codecs or ["paper"] * len(kinds), strict=True) if kind == "rtl"
     }
     return {
-        word: nic_verilog(None, scratch, step, NIC_VARIANTS[word].name, NIC_VARIANTS[word].half)
+        word: nic_verilog(None, scratch, step, NIC_VARIANTS[word].name, NIC_VARIANTS[word].bf16)
         for word in sorted(needed)
     }
 
@@ -159,15 +159,15 @@ def _check_numbers(hosts: int, limit: float | None) -> None:
 
 
 def _nics(
-    hosts: int, nic: str, codec: str | None, half: bool, mode: str | None
+    hosts: int, nic: str, codec: str | None, bf16: bool, mode: str | None
 ) -> tuple[Sequence[str], Sequence[str] | None]:
     """Return kind and codec of every host's NIC; the codecs are None if no option names them."""
     with usage_error("--nic"):
         kinds = parse_kinds(nic, hosts)
     with usage_error("--codec"):
         codecs = None if codec is None else parse_codecs(codec, hosts)
-    if half:
-        codecs = variants(codecs or [DEFAULT_CODEC], half)
+    if bf16:
+        codecs = variants(codecs or [DEFAULT_CODEC], bf16)
     with usage_error("--mode"):
         used = [NIC_VARIANTS[word].spec for word in codecs or [DEFAULT_CODEC]]
         having_modes = [spec for spec in used if spec.modes]
@@ -199,7 +199,7 @@ def run(
     k: NicBound = 10,
     mode: PaperMode = None,
     codec: Codecs = None,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
@@ -228,7 +228,7 @@ def run(
     The exit status is the program's.
     """
     _check_numbers(hosts, limit)
-    kinds, codecs = _nics(hosts, nic, codec, half, mode)
+    kinds, codecs = _nics(hosts, nic, codec, bf16, mode)
     with usage_error("--tos"):
         written = None if tos is None else byte_of(tos)
     with usage_error("switch"):

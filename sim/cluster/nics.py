@@ -182,7 +182,7 @@ class GoldenNic(Nic):
         settings: dict[str, Any] = {
             "tos": tos("VALUE"),
             "tos_mask": tos("MASK"),
-            "bf16_tos": tos("BF16") if self.codec.half else None,
+            "bf16_tos": tos("BF16") if self.codec.bf16 else None,
             "parameters": self.codec.spec.type(**numbers),
             "min_payload": payload("MIN"),
             "max_payload": min(payload("MAX"), DEFAULT_MAX_PAYLOAD),
@@ -272,5 +272,5 @@ def parse_kinds(text: str, hosts: int) -> list[str]:
 
 
 def parse_codecs(text: str, hosts: int) -> list[str]:
-    """Return codec and lanes of each host's NIC, of `NIC_VARIANTS`, from "planes" or "paper,planes-half"."""
+    """Return codec and lanes of each host's NIC, of `NIC_VARIANTS`, from "planes" or "paper,planes-bf16"."""
     return _one_or_each(text, hosts, list(NIC_VARIANTS), "codec")

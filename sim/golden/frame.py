@@ -27,7 +27,7 @@ class EngineConfig:
     Their values matter to the transmit engine only and may be invalid (it then passes everything).
     ``min_payload`` (transmit) and ``max_payload`` (both; at most 9216) are in bytes of payload as
     the hosts see it. ``bf16_tos``: the ToS byte of frames with bf16 lanes, for codecs with
-    ``half_lanes``; None for an engine without them. In the bits of the mask, 0 or ``tos`` means that there
+    ``bf16_lanes``; None for an engine without them. In the bits of the mask, 0 or ``tos`` means that there
     are none. ``learn_phases`` (transmit): segments of a flow that is not in the table are taken to start on
     the flow's 4-byte grid.
     """
@@ -52,8 +52,8 @@ class EngineConfig:
             value = getattr(self, name)
             if not (name == "bf16_tos" and value is None) and not 0 <= value <= most:
                 raise ValueError(f"{name} must be 0..{most}, not {value!r}")
-        if self.bf16_tos is not None and not self.format.spec.half_lanes:
-            codecs = " or ".join(wire.HALF_CODECS)
+        if self.bf16_tos is not None and not self.format.spec.bf16_lanes:
+            codecs = " or ".join(wire.BF16_CODECS)
             raise ValueError(
                 f"bf16_tos needs the codec {codecs}, not {self.parameters.codec}: others have fp32 lanes"
             )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from inceptionn.commands.codec_option import HalfOption
+from inceptionn.commands.codec_option import Bf16Option
 from inceptionn.commands.console import Console, JsonFile, Table, new_progress
 from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, whole
@@ -31,7 +31,7 @@ def simulate(
     codec: Annotated[
         str, one_of(NIC_VARIANTS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
     ] = ",".join(NIC_CODECS),
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     frames: Annotated[
         int | None,
         whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
@@ -47,7 +47,7 @@ def simulate(
     bytes are compared with the golden model. Counters are read over the devices' serial lines. Takes about
     five minutes of processor time, most of it to compile the models.
     """
-    codecs = variants([word.strip() for word in codec.split(",")], half)
+    codecs = variants([word.strip() for word in codec.split(",")], bf16)
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():

@@ -91,7 +91,7 @@ class InlineModel(LoadedModel):
         if network == "rmii" and network_mbit != 100:
             raise ValueError(f"the PHY at RMII runs at 100 Mbit/s, not {network_mbit!r}")
         self.codec = codec
-        self.registers: RegisterMap = inline_registers(*_codec_and_half(codec))
+        self.registers: RegisterMap = inline_registers(*_codec_and_bf16(codec))
         self.network_mbit = network_mbit
         library = _build(codec, network, step)
         receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
@@ -193,9 +193,9 @@ class InlineModel(LoadedModel):
         }
 
 
-def _codec_and_half(variant: str | None) -> tuple[str | None, bool]:
+def _codec_and_bf16(variant: str | None) -> tuple[str | None, bool]:
     """Return codec and bf16 lanes of a word of `NIC_VARIANTS`, or of the pass-through design."""
-    return (None, False) if variant is None else (NIC_VARIANTS[variant].name, NIC_VARIANTS[variant].half)
+    return (None, False) if variant is None else (NIC_VARIANTS[variant].name, NIC_VARIANTS[variant].bf16)
 
 
 def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path:
@@ -208,8 +208,8 @@ def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path
 
     def pins() -> InlinePins:
         baud = _CLOCK_HZ // _DIVISOR
-        name, half = _codec_and_half(codec)
-        return InlinePins(InlineDevice(network=network, codec=name, half=half, clock_hz=_CLOCK_HZ, baud=baud))
+        name, bf16 = _codec_and_bf16(codec)
+        return InlinePins(InlineDevice(network=network, codec=name, bf16=bf16, clock_hz=_CLOCK_HZ, baud=baud))
 
     header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
     header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"

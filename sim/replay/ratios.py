@@ -37,13 +37,13 @@ class Ratio:
 
 
 def payloads(
-    frames: Iterable[bytes], half: bool = False, learn_phases: bool = False
+    frames: Iterable[bytes], bf16: bool = False, learn_phases: bool = False
 ) -> dict[wire.LaneType, list[bytes]]:
     """Return the payloads that an engine out of reset would compress, or send raw only for their size.
 
-    ``half``: it has bf16 lanes, too. ``learn_phases``: it takes flows without a SYN.
+    ``bf16``: it has bf16 lanes, too. ``learn_phases``: it takes flows without a SYN.
     """
-    codec = replace(NIC_CODECS["planes"], half=half)
+    codec = replace(NIC_CODECS["planes"], bf16=bf16)
     config, flows = replace(codec.config(), learn_phases=learn_phases), FlowTable()
     found: dict[wire.LaneType, list[bytes]] = {form.kind: [] for form in config.forms.values()}
     for frame in frames:
@@ -58,21 +58,21 @@ def ratios(
     frames: Sequence[bytes],
     bounds: Sequence[int] = BOUNDS,
     *,
-    half: bool = False,
+    bf16: bool = False,
     learn_phases: bool = False,
 ) -> list[Ratio]:
     """Return the ratio of each codec at each bound, paper in mode ``bounded``.
 
-    ``half``: also that of `BF16` over the payloads tagged as bf16. ``learn_phases`` as for `payloads`.
+    ``bf16``: also that of `BF16` over the payloads tagged as bf16. ``learn_phases`` as for `payloads`.
     """
     found = []
-    sent = payloads(frames, half, learn_phases)
+    sent = payloads(frames, bf16, learn_phases)
     for name, codec in NIC_CODECS.items():
         parameters = {k: codec.spec.parameters(k) for k in bounds}
         found += [
             _ratio(name, k, format_of(numbers), sent[wire.FP32_LANES]) for k, numbers in parameters.items()
         ]
-    if half:
+    if bf16:
         forms = {k: Planes(wire.planes_parameters(k), wire.BF16_LANES) for k in bounds}
         found += [_ratio(BF16, k, form, sent[wire.BF16_LANES]) for k, form in forms.items()]
     return found

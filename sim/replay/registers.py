@@ -35,11 +35,11 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
         expected[f"{prefix}_BYTES_IN"] = before
         if after is not None:
             expected[f"{prefix}_BYTES_OUT"] = after
-    codec = replace(NIC_CODECS[totals.codec], half=totals.half)
+    codec = replace(NIC_CODECS[totals.codec], bf16=totals.bf16)
     expected |= totals.classes
     if not codec.spec.counts_lanes:
         expected["TX_LANES"] = totals.lanes
-    if totals.half:
+    if totals.bf16:
         expected |= {"TX_COMPRESSED_BF16": totals.bf16_frames, "TX_LANES_BF16": totals.bf16_lanes}
         expected["RX_RESTORED_BF16"] = totals.bf16_frames
     for name, count in expected.items():

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from inceptionn.commands.codec_option import HalfOption, NicBound, PaperMode, check_half, chosen
+from inceptionn.commands.codec_option import Bf16Option, NicBound, PaperMode, check_bf16, chosen
 from inceptionn.commands.console import Console, JsonFile, new_progress
 from inceptionn.commands.report import Report
 from inceptionn.system.options import one_of, usage_error
@@ -100,7 +100,7 @@ def replay(
         str | None,
         one_of(CODECS, f"{{}}; default: --verilog's or {DEFAULT_CODEC}.", "--codec", metavar="CODEC"),
     ] = None,
-    half: HalfOption = False,
+    bf16: Bf16Option = False,
     learn_phases: Annotated[
         bool, typer.Option("--learn-phases", help="Also compress flows without a SYN: CONTROL.LEARN_PHASES.")
     ] = False,
@@ -125,7 +125,7 @@ def replay(
     capture = _captured(pcap, skip_broken)
     frames = capture.frames
     chosen(codec, mode)
-    check_half(codec, half)
+    check_bf16(codec, bf16)
     if waves is not None:
         with usage_error("--waves"):
             wave_format(waves, "verilator")
@@ -137,12 +137,12 @@ def replay(
         def step(text: str) -> None:
             bar.update(task, description=text)
 
-        path = nic_verilog(verilog, build_root().with_name("replay"), step, codec or "paper", half)
+        path = nic_verilog(verilog, build_root().with_name("replay"), step, codec or "paper", bf16)
         with VerilatedNic(path, waves=waves, step=step) as nic:
             found = identify(nic)
             if codec not in (None, found.name):
                 raise ReplayError(f"{path.name} has the codec {found.name}, not {codec}")
-            if half and not found.half:
+            if bf16 and not found.bf16:
                 raise ReplayError(f"{path.name} has no bf16 lanes")
             chosen(found.name, mode)
             config = replace(found.config(k, mode), learn_phases=learn_phases)
@@ -153,7 +153,7 @@ def replay(
                 nic.reset()
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
-        compared = ratios(frames, half=found.half, learn_phases=learn_phases)
+        compared = ratios(frames, bf16=found.bf16, learn_phases=learn_phases)
     if capture.broken:
         output.console.print(f"{capture.broken} broken frames of the capture left out")
     print_tables(output.console, pcap, done.totals, figures, compared)
@@ -162,7 +162,7 @@ def replay(
         writer.write(done.wire)
         writer.close()
     facts: dict[str, Any] = {"capture": str(pcap), "broken_frames": capture.broken}
-    facts |= {"bound": k, "codec": found.name, "mode": mode, "half": found.half, "learn_phases": learn_phases}
+    facts |= {"bound": k, "codec": found.name, "mode": mode, "bf16": found.bf16, "learn_phases": learn_phases}
     output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -22,14 +22,14 @@ def traffic(pcap: Path, totals: Totals) -> Table:
         ("ratio of all bytes", f"{totals.ratio:.2f}"),
         ("ratio of the compressed payloads, shims included", f"{totals.payload_ratio:.2f}"),
     ]
-    if totals.half:
+    if totals.bf16:
         frames = f"{totals.bf16_frames:,}, {totals.bf16_ratio:.2f}"
         rows += [
             ("values of fp32, bf16", f"{totals.lanes:,}, {totals.bf16_lanes:,}"),
             ("compressed frames with bf16, ratio of their payloads", frames),
         ]
     for each, count in zip(codec.spec.classes, totals.classes.values(), strict=True):
-        label = each.label.partition(" (")[0] if totals.half else each.label  # the sizes are fp32's
+        label = each.label.partition(" (")[0] if totals.bf16 else each.label  # the sizes are fp32's
         rows.append((f"{codec.spec.unit} with {label}", f"{count / counted if counted else 0:.1%}"))
     rows += [
         ("largest error, bound", f"{totals.largest_error:.3e}, {totals.bound:.3e}"),

@@ -39,7 +39,7 @@ class Totals:
     """"paper" or "planes", as the NIC tells."""
     lanes: int = 0
     """Values of the compressed frames, those of `bf16_lanes` not counted."""
-    half: bool = False
+    bf16: bool = False
     """The NIC has bf16 lanes."""
     bf16_frames: int = 0
     """Compressed frames with bf16 lanes."""
@@ -167,11 +167,11 @@ def tally(
         if compressed:
             payload = referee.payload_offset(frame)
             shim = on_wire.data[payload + SHIM_NUMBER]
-            half = config.bf16_tos is not None and shim >= BF16_LANES.shim_offset
-            size = BF16_LANES.bytes if half else LANE_BYTES
+            bf16 = config.bf16_tos is not None and shim >= BF16_LANES.shim_offset
+            size = BF16_LANES.bytes if bf16 else LANE_BYTES
             first = grids.first_value(headers, size) if headers else 0
             small, large = _errors(frame, at_host.data, payload, first, exact, size)
-            if half:
+            if bf16:
                 totals.bf16_frames += 1
                 totals.bf16_lanes += out.lanes
                 totals.bf16_block_bytes += len(on_wire.data) - payload
@@ -193,7 +193,7 @@ def tally(
         tick()
     totals.flows, totals.assumed_flows = len(grids.by_syn), len(grids.by_segment)
     totals.unknown_flows = len(grids.without)
-    totals.codec, totals.half = codec.name, config.bf16_tos is not None
+    totals.codec, totals.bf16 = codec.name, config.bf16_tos is not None
     totals.classes = dict(zip(codec.counters, classes.tolist(), strict=True))
     totals.checksums = dict(checksums)
     totals.transmit = _by_name(out.verdict for out, _ in results)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The options ``--codec``, ``--mode``, ``--bound`` and ``--half``: the same words in every command."""
+"""The options ``--codec``, ``--mode``, ``--bound`` and ``--bf16``: the same words in every command."""
 
 from typing import Annotated
 
@@ -7,10 +7,10 @@ import typer
 
 from ..system.options import one_of, usage_error, whole
 from ..wire import (
+    BF16_CODECS,
     BOUNDED,
     CODECS,
     DEFAULT_MODE,
-    HALF_CODECS,
     MAX_K,
     MIN_K,
     MODES,
@@ -28,10 +28,10 @@ ModeOption = Annotated[
 ]
 
 # Those of hardware.
-_HALF = f"--codec {' or '.join(HALF_CODECS)}"
+_NEEDED = f"--codec {' or '.join(BF16_CODECS)}"
 EngineCodec = Annotated[str, one_of(CODECS, "Codec of the engines: {}.", "--codec", metavar="CODEC")]
-HalfOption = Annotated[
-    bool, typer.Option("--half", help=f"With bf16 lanes for ToS 0x2C beside fp32; needs {_HALF}.")
+Bf16Option = Annotated[
+    bool, typer.Option("--bf16", help=f"With bf16 lanes for ToS 0x2C beside fp32; needs {_NEEDED}.")
 ]
 PaperMode = Annotated[
     str | None,
@@ -40,10 +40,10 @@ PaperMode = Annotated[
 NicBound = Annotated[int, whole(MIN_K, MAX_K, "Error bound 2^-K of the NICs.", "--bound", metavar="K")]
 
 
-def check_half(codec: str | None, half: bool) -> None:
+def check_bf16(codec: str | None, bf16: bool) -> None:
     """Raise a usage error for bf16 lanes with a codec that does not have them."""
-    if half and codec not in HALF_CODECS:
-        raise typer.BadParameter(f"needs {_HALF}, not {codec}", param_hint="--half")
+    if bf16 and codec not in BF16_CODECS:
+        raise typer.BadParameter(f"needs {_NEEDED}, not {codec}", param_hint="--bf16")
 
 
 def chosen(codec: str | None, mode: str | None, default: Variant = BOUNDED) -> Variant:

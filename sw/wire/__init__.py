@@ -10,11 +10,11 @@ Accelerate Distributed Training of Deep Neural Networks*, MICRO 2018.
 
 from .codec import DEFAULT_MODE, MODES, CodecClass, CodecName, CodecParameters, CodecSpec, Mode, three_numbers
 from .codecs import (
+    BF16_CODECS,
     BOUNDED,
     CODECS,
     DEFAULT_CODEC,
     DEFAULTS,
-    HALF_CODECS,
     PLANES,
     VARIANTS,
     Variant,
@@ -102,7 +102,7 @@ __all__ = [
     "FLOW_TABLE_WAYS",
     "FP32_LANES",
     "GROUP_LANES",
-    "HALF_CODECS",
+    "BF16_CODECS",
     "LANE_BYTES",
     "LaneType",
     "MANTISSA_BITS",

@@ -86,7 +86,7 @@ class CodecSpec:
     rule: str
     """The rule for valid parameters, as text."""
     modes: tuple[Mode, ...] = ()
-    half_lanes: bool = False
+    bf16_lanes: bool = False
     """True if frames can have bf16 lanes, too (section 10)."""
     plane: str
     """The content of a block's first plane: tags or codes."""

@@ -10,7 +10,7 @@ from .codec import DEFAULT_MODE, CodecName, CodecSpec, Mode
 CODECS: dict[str, CodecSpec] = {spec.name: spec for spec in (paper.SPEC, planes.SPEC)}
 """By name, in the order of their versions."""
 DEFAULT_CODEC: CodecName = "paper"
-HALF_CODECS = tuple(name for name, spec in CODECS.items() if spec.half_lanes)
+BF16_CODECS = tuple(name for name, spec in CODECS.items() if spec.bf16_lanes)
 """Those with bf16 lanes, too."""
 
 

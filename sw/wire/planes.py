@@ -100,7 +100,7 @@ SPEC = CodecSpec(
     of_bound=planes_parameters,
     parameter_texts=("Biased exponent 127 - k for the error bound 2^-k.",),
     rule="113 <= E0 <= 126",
-    half_lanes=True,
+    bf16_lanes=True,
     plane="code",
     word_groups=CODE_WORD_GROUPS,
     unit="groups",

@@ -83,7 +83,7 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
         kind = source.choice(("gradients", "fractions", "edges"))
         data = payload(kind, size, source.getrandbits(20))
         tos, vlan = source.choice((DEFAULT_TOS, DEFAULT_TOS, 0x2A, 0x00)), source.choice((None, None, 7))
-        if CODEC.half and source.random() < 0.5:
+        if CODEC.bf16 and source.random() < 0.5:
             data, tos = bf16_payload(kind, 2 * size), source.choice((DEFAULT_BF16_TOS, 0x2E))
         if source.random() < 0.75:
             options = bytes(source.choice((0, 12)))
@@ -105,7 +105,7 @@ def traffic(count: int, source: random.Random, lanes: int = 120) -> list[bytes]:
 
 def compressed(lanes: int = 100, port: int = 50000) -> tuple[bytes, bytes]:
     """Return a frame and its wire form; if the engine has bf16 lanes, those of odd ports have them."""
-    if CODEC.half and port % 2:
+    if CODEC.bf16 and port % 2:
         frame = udp(bf16_payload("gradients", 2 * lanes), source_port=port, tos=DEFAULT_BF16_TOS)
     else:
         frame = udp(payload("gradients", lanes), source_port=port)

@@ -41,8 +41,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
     "vc709-planes": ("vc709", Options(ports=2, codec="planes")),
-    "netfpga-sume-half": ("netfpga-sume", Options(codec="planes", half=True)),
-    "corundum-256-half": ("corundum", Options(ports=1, data_width=256, codec="planes", half=True)),
+    "netfpga-sume-bf16": ("netfpga-sume", Options(codec="planes", bf16=True)),
+    "corundum-256-bf16": ("corundum", Options(ports=1, data_width=256, codec="planes", bf16=True)),
     "generic-prefix": ("generic", Options(lanes=16, prefix="wide", codec="planes")),
 }
 BLACK_BOXES = """
@@ -58,7 +58,7 @@ QUICK = ("generic", "vc709", "corundum-64")
 """Variants of `make test`."""
 EXHAUSTIVE = (
     *("vc709-ratio", "netfpga-sume", "corundum-128", "corundum-256", "corundum-512"),
-    *("generic-16-lanes", "vc709-planes", "corundum-256-half"),
+    *("generic-16-lanes", "vc709-planes", "corundum-256-bf16"),
 )
 """Others differ from these by the codec, the width or the prefix alone."""
 

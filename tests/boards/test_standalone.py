@@ -95,22 +95,22 @@ def test_a_folder_with_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(package_files, "convert", convert)
     board = load_board("generic")
-    files = package_files.package(board, board.resolve(Options(engines=2, codec="planes", half=True)))
-    assert {module: shape.half for module, shape in shapes.items()} == {
+    files = package_files.package(board, board.resolve(Options(engines=2, codec="planes", bf16=True)))
+    assert {module: shape.bf16 for module, shape in shapes.items()} == {
         "inceptionn_nic": True, **dict.fromkeys(MODULES, False)
     }  # fmt: skip
-    assert json.loads(files["manifest.json"])["parameters"]["half"]
+    assert json.loads(files["manifest.json"])["parameters"]["bf16"]
     registers = json.loads(files["registers.json"])
-    assert registers["half"]
+    assert registers["bf16"]
     assert "TX_LANES_BF16" in {register["name"] for register in registers["registers"]}
     assert "INCEPTIONN_TOS_BF16_SHIFT 16\n" in files["inceptionn_registers.h"]
     for name in ("inceptionn_registers.rdl", "inceptionn_registers.xml"):
         assert "TX_COMPRESSED_BF16" in files[name]
-    assert "--codec planes --half`" in files["README.md"]
+    assert "--codec planes --bf16`" in files["README.md"]
     assert "0 turns bf16 off" in files["README.md"]
     assert "ToS 0x28 (bf16 0x2c) under 0xfc" in files["inceptionn_nic.v"]
     with pytest.raises(ValueError, match="^bf16 lanes need the codec planes, not 'paper'$"):
-        board.resolve(Options(half=True))
+        board.resolve(Options(bf16=True))
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")

@@ -41,7 +41,7 @@ def test_area_and_clock_are_the_projects_results(codec: str, monkeypatch: pytest
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_no_figures_are_claimed_for_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = readme(monkeypatch, Options(ports=1, codec="planes", half=True))
+    page = readme(monkeypatch, Options(ports=1, codec="planes", bf16=True))
     assert page.startswith("Area and clock with bf16 lanes have not been measured; these are the figures of")
     assert "write the folder with `--clock-ratio R`" in page
 

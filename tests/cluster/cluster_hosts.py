@@ -61,7 +61,7 @@ def gradients(seed: int, count: int) -> Floats:
     return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
 
 
-def halves(seed: int, count: int) -> Floats:
+def bf16_gradients(seed: int, count: int) -> Floats:
     """Return the same gradients as `gradients`, in bf16, as words."""
     return (gradients(seed, count).view(np.uint32) >> 16).astype(np.uint16)
 

@@ -34,7 +34,7 @@ def verilog_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         if given and codec == "paper":
             return Path(given)
         chosen = NIC_VARIANTS[codec]
-        return nic_verilog(None, folder, lambda text: None, chosen.name, chosen.half)
+        return nic_verilog(None, folder, lambda text: None, chosen.name, chosen.bf16)
 
     return write
 

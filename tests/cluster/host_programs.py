@@ -261,8 +261,8 @@ def soak(seconds: str, bf16: str) -> None:
             if ring is not None:
                 ring.turn(int(source.integers(1 << 30)), 2 * int(source.integers(1, 30_000)))
                 tos.tag(datagrams, DEFAULT_BF16_TOS)
-                half = gradients(RANK, 2 * int(source.integers(20, 360)), "bf16")
-                datagrams.sendto(half.tobytes(), (neighbour, 9))
+                bf16 = gradients(RANK, 2 * int(source.integers(20, 360)), "bf16")
+                datagrams.sendto(bf16.tobytes(), (neighbour, 9))
                 tos.tag(datagrams)
             raw = source.bytes(int(source.integers(1, 100_000)))
             back = bytearray(len(raw))

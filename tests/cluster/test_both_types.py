@@ -10,8 +10,8 @@ from cluster_hosts import (
     Floats,
     MakeCluster,
     assert_no_wrong_value,
+    bf16_gradients,
     gradients,
-    halves,
     no_checksum_errors,
     result,
     seen,
@@ -24,7 +24,7 @@ from inceptionn.sim.cluster import Cluster, Impairments
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS
 
 COUNT = 60_000
-SENT = {"0": gradients, "1": gradients, "bf16": halves}
+SENT = {"0": gradients, "1": gradients, "bf16": bf16_gradients}
 """What a program sends over a connection with this mark."""
 Connection = tuple[str, int, Path, subprocess.Popen[str], subprocess.Popen[str]]
 
@@ -60,7 +60,7 @@ def finish(connection: Connection) -> tuple[Floats, Floats]:
 )
 def test_both_types_at_the_same_time(make_cluster: MakeCluster, tmp_path: Path, nic: str, mtu: int) -> None:
     """Programs that know no NIC: each type and untagged bytes, in both directions."""
-    cluster = make_cluster(2, nic, codecs="planes-half", mtu=mtu)
+    cluster = make_cluster(2, nic, codecs="planes-bf16", mtu=mtu)
     ways = [("1", 0), ("bf16", 0), ("0", 0), ("bf16", 1), ("1", 1)]
     connections = [
         connect(cluster, tmp_path, marked, 6000 + n, host) for n, (marked, host) in enumerate(ways)
@@ -80,7 +80,7 @@ def test_both_types_at_the_same_time(make_cluster: MakeCluster, tmp_path: Path, 
         sent_frames = [host.registers[f"TX_COMPRESSED{kind}"] for kind in ("", "_BF16")]
         assert sent_frames == [other.registers[f"RX_RESTORED{kind}"] for kind in ("", "_BF16")]
         assert 5 < sent_frames[1] < sent_frames[0]
-        assert host.codec.half
+        assert host.codec.bf16
         fp32, bf16 = host.registers["TX_LANES"], host.registers["TX_LANES_BF16"]
         assert min(fp32, bf16) > 0.95 * COUNT
         assert max(fp32, bf16) < 2 * COUNT, "few segments are sent twice"
@@ -92,7 +92,7 @@ def test_both_types_at_the_same_time(make_cluster: MakeCluster, tmp_path: Path, 
 def test_faults_give_no_wrong_value_of_either_type(make_cluster: MakeCluster, tmp_path: Path) -> None:
     """Loss, reordering, copies, damage that no frame check sequence sees."""
     faults = Impairments(loss="1%", reorder="1%", duplicate="1%", flip="1%", truncate="1%")
-    cluster = make_cluster(2, "golden", codecs="planes-half", impairments=faults, seed=3)
+    cluster = make_cluster(2, "golden", codecs="planes-bf16", impairments=faults, seed=3)
     connections = [connect(cluster, tmp_path, marked, 6100 + n) for n, marked in enumerate(("1", "bf16"))]
     for connection in connections:
         assert_no_wrong_value(*finish(connection), "planes")
@@ -111,7 +111,7 @@ def test_a_nic_without_bf16_delivers_no_wrong_value(
 ) -> None:
     """Its host's checksum refuses the frames; the connection goes on when the sender's bf16 is off."""
     cluster = make_cluster(
-        2, "golden", codecs=["planes-half", receiver], impairments=Impairments(tos=tos), congestion="reno"
+        2, "golden", codecs=["planes-bf16", receiver], impairments=Impairments(tos=tos), congestion="reno"
     )
     connection = connect(cluster, tmp_path, "bf16", 6200)
     for _ in range(600):
@@ -130,7 +130,7 @@ def test_a_nic_without_bf16_delivers_no_wrong_value(
 
 
 def test_bf16_from_a_nic_without_it_arrives_exactly(make_cluster: MakeCluster, tmp_path: Path) -> None:
-    cluster = make_cluster(2, "golden", codecs=["planes", "planes-half"])
+    cluster = make_cluster(2, "golden", codecs=["planes", "planes-bf16"])
     came, sent = finish(connect(cluster, tmp_path, "bf16", 6300))
     assert came.tobytes() == sent.tobytes()
     assert cluster.nics[1].read("RX_NO_SHIM") > 20
@@ -143,7 +143,7 @@ def test_a_switch_may_rewrite_one_mark_to_the_other(
     make_cluster: MakeCluster, tmp_path: Path, tos: int
 ) -> None:
     """The shim alone names the lanes."""
-    cluster = make_cluster(2, "golden", codecs="planes-half", impairments=Impairments(tos=tos))
+    cluster = make_cluster(2, "golden", codecs="planes-bf16", impairments=Impairments(tos=tos))
     for connection in [
         connect(cluster, tmp_path, marked, 6400 + n) for n, marked in enumerate(("1", "bf16"))
     ]:

@@ -71,7 +71,7 @@ def test_the_host_library_falls_back_to_software(
 
 @pytest.mark.parametrize(
     ("k", "codecs"),
-    [(10, ["planes"] * 3), (7, ["planes-half"] * 3), (14, ["planes-half", "planes", "planes-half"])],
+    [(10, ["planes"] * 3), (7, ["planes-bf16"] * 3), (14, ["planes-bf16", "planes", "planes-bf16"])],
     ids=["fp32", "bf16", "one without bf16"],
 )
 def test_the_host_library_learns_codec_bound_and_lanes(
@@ -80,7 +80,7 @@ def test_the_host_library_learns_codec_bound_and_lanes(
     cluster = make_cluster(3, "golden", codecs=codecs, k=k)
     ranks = [start(cluster, rank, "allreduce", SUM_COUNT, "nic", tmp_path) for rank in range(3)]
     assert [result(rank) for rank in ranks] == [
-        {"nic": True, "bound": 2.0**-k, "mode": "planes", "bf16": set(codecs) == {"planes-half"}}
+        {"nic": True, "bound": 2.0**-k, "mode": "planes", "bf16": set(codecs) == {"planes-bf16"}}
     ] * 3
     found = [np.load(tmp_path / f"{rank}.npy") for rank in range(3)]
     assert len({each.tobytes() for each in found}) == 1

@@ -19,7 +19,7 @@ VECTORS = Path(__file__).parent.parent / "vectors"
     [
         ("paper", ""),
         pytest.param("planes", "planes_", marks=pytest.mark.slow),
-        pytest.param("planes-half", "bf16_", marks=pytest.mark.slow),
+        pytest.param("planes-bf16", "bf16_", marks=pytest.mark.slow),
     ],
 )
 def test_golden_and_rtl_agree_frame_by_frame_and_in_every_counter(
@@ -67,15 +67,15 @@ def test_read_only_registers_stay() -> None:
         GoldenNic().write("ID", 0)
 
 
-def test_half_lanes_by_option() -> None:
-    assert variants(["planes", "planes-half", "planes"], True) == ["planes-half"] * 3
-    assert variants(["planes-half", "paper"], False) == ["planes-half", "paper"]
+def test_bf16_lanes_by_option() -> None:
+    assert variants(["planes", "planes-bf16", "planes"], True) == ["planes-bf16"] * 3
+    assert variants(["planes-bf16", "paper"], False) == ["planes-bf16", "paper"]
 
 
 def test_codecs() -> None:
     assert parse_codecs("planes", 2) == ["planes"] * 2
-    assert parse_codecs("paper, planes-half", 2) == ["paper", "planes-half"]
-    with pytest.raises(ValueError, match="codec must be one of paper, planes, planes-half, not 'gzip'"):
+    assert parse_codecs("paper, planes-bf16", 2) == ["paper", "planes-bf16"]
+    with pytest.raises(ValueError, match="codec must be one of paper, planes, planes-bf16, not 'gzip'"):
         parse_codecs("gzip", 2)
     nic = GoldenNic("planes")
     assert nic.read("VERSION") & 0xFF == 2

@@ -42,7 +42,7 @@ def test_registers_of_a_running_cluster(
 
 def test_registers_of_bf16_lanes(make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     """Counters by type of lane, and the switch for those of bf16."""
-    cluster = make_cluster(1, "golden", codecs="planes-half")
+    cluster = make_cluster(1, "golden", codecs="planes-bf16")
     where = ["--cluster", "host0", "--socket", str(cluster.folder / SOCKET)]
     nic, frame = cluster.nics[0], tcp(bytes(400), tos=DEFAULT_BF16_TOS)
     nic.exchange([OPENING, frame, tcp(bytes(400))], [])

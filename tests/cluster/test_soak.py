@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Mixed traffic, and all counters agree: ten minutes in ``make soak``, seconds in ``make test``.
 
-``SOAK_CODEC``: of the NICs, by default paper and planes-half, which has traffic of both types of lanes.
+``SOAK_CODEC``: of the NICs, by default paper and planes-bf16, which has traffic of both types of lanes.
 """
 
 import json
@@ -16,7 +16,7 @@ from inceptionn.sim.cluster import HostReport
 SECONDS = float(os.environ.get("SOAK_SECONDS", "4"))
 CODECS = os.environ.get("SOAK_CODEC", "").split(",")
 if CODECS == [""]:
-    CODECS = ["paper", pytest.param("planes-half", marks=pytest.mark.slow)]
+    CODECS = ["paper", pytest.param("planes-bf16", marks=pytest.mark.slow)]
 RANKS = 4
 _RAW = ("SHORT", "LONG", "ALIGNMENT", "UNKNOWN_FLOW", "PHASE", "EXPANDED", "AMBIGUOUS")
 _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are never flooded
@@ -25,7 +25,7 @@ _ANSWERS = ("UNTAGGED", "SYN")  # classes that both engines count, and that are 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec: str) -> None:
     cluster = make_cluster(RANKS, codecs=codec)
-    processes = [start(cluster, rank, "soak", SECONDS, int(codec == "planes-half")) for rank in range(RANKS)]
+    processes = [start(cluster, rank, "soak", SECONDS, int(codec == "planes-bf16")) for rank in range(RANKS)]
     answers = []
     for process in processes:
         output, _ = process.communicate(timeout=SECONDS + 120)
@@ -42,7 +42,7 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec:
     assert {host.codec.variant for host in reports} == {codec}
     bf16 = total(reports, "TX_COMPRESSED_BF16")
     assert bf16 == total(reports, "RX_RESTORED_BF16") < total(reports, "TX_COMPRESSED")
-    assert (bf16 > 100) == (codec == "planes-half")
+    assert (bf16 > 100) == (codec == "planes-bf16")
     assert total(reports, "TX_COMPRESSED") > 100
     assert total(reports, "TX_UNTAGGED") > 100
     print(

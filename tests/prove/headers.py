@@ -52,7 +52,7 @@ def verdict_of(
     is_fp32, is_bf16 = ((tos & mask) == (one & mask) for one in (config.tos, bf16_tos))
     has_bf16 = (config.tos & mask) != (bf16_tos & mask)
     fields = {
-        "half": is_bf16 & ~is_fp32 if transmit else has_bf16,
+        "bf16": is_bf16 & ~is_fp32 if transmit else has_bf16,
         "tcp": tcp, "vlan": tagged, "total_length": total, "payload_length": payload[:16],
         "payload_at": l2 + headers, "source_port": bytes_at(l4, 0, 2), "destination_port": bytes_at(l4, 2, 2),
         "source": bytes_at(ip, 12, 4), "destination": bytes_at(ip, 16, 4), "ip_checksum": bytes_at(ip, 10, 2),
@@ -126,16 +126,16 @@ def run_claims(h: Harness, result: Any, clear: Value, width: Beat, *, transmit: 
     h.cover("a run that ends in the middle of a burst", clear & (run.bursts == 3) & (run.ending == 8))
 
 
-def header_parser(transmit: bool, lanes: int, half: bool, h: Harness) -> None:
+def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
     """Any frame of any length, one after the other; the first one or two beats hold the headers."""
-    dut = HeaderParser(Beat(lanes, half=half), transmit=transmit)
+    dut = HeaderParser(Beat(lanes, bf16=bf16), transmit=transmit)
     inside = h.add(dut)
     m, width = h.m, Beat(lanes).bytes
     data, valid, last = h.anything(8 * width, "data"), h.anything(1, "valid"), h.anything(1, "last")
     count = h.anything(range(1, width + 1), "count")
     config_bits = EngineConfig.as_shape().size
     # With bf16 lanes, their ToS byte follows.
-    settings = h.anything(config_bits + 8 * half, "settings")
+    settings = h.anything(config_bits + 8 * bf16, "settings")
     h.assume(
         "a beat has at least one byte, and all of them unless it is the last",
         (count != 0) & (last | (count == width)),
@@ -148,7 +148,7 @@ def header_parser(transmit: bool, lanes: int, half: bool, h: Harness) -> None:
     m.d.comb += [
         dut.beats.valid.eq(valid), beat.data.eq(data), beat.count.eq(count), beat.last.eq(last),
         beat.first.eq(first), beat.second.eq(second), Value.cast(dut.config).eq(settings[:config_bits]),
-        *([dut.bf16_tos.eq(settings[config_bits:])] if half else []),
+        *([dut.bf16_tos.eq(settings[config_bits:])] if bf16 else []),
     ]  # fmt: skip
     # The frame's first bytes, its size so far, and the settings at its first beat.
     head, head_count, kept = Signal(8 * width), Signal.like(count), Signal.like(settings)
@@ -166,7 +166,7 @@ def header_parser(transmit: bool, lanes: int, half: bool, h: Harness) -> None:
             for ethertype in (0x8100, 0x88A8, 0x0800, 0x86DD)
             for which, value in (("outer", outer), ("inner", inner))
         ]
-        held = Cat(inside["config"], *([inside["bf16_tos"]] if half else []))
+        held = Cat(inside["config"], *([inside["bf16_tos"]] if bf16 else []))
         h.invariant(
             "the first beat is kept, and what it says of the headers",
             (place != 1) | Cat(inside["head"] == head, held == kept, *types_held).all(),
@@ -176,7 +176,7 @@ def header_parser(transmit: bool, lanes: int, half: bool, h: Harness) -> None:
         h.past(value, dut.latency) for value in (whole, frame, size, used)
     )
     config = EngineConfig(late_settings[:config_bits])
-    bf16_tos = late_settings[config_bits:] if half else config.tos
+    bf16_tos = late_settings[config_bits:] if bf16 else config.tos
     verdict, fields = verdict_of(h, late_frame, late_size, config, bf16_tos, transmit=transmit)
     settled = h.running(dut.latency + (not one_beat))
     h.claim("one result for each frame, after its headers", ~settled | (dut.headers.valid == came))
@@ -187,8 +187,8 @@ def header_parser(transmit: bool, lanes: int, half: bool, h: Harness) -> None:
     )
     result_claims(h, result, found, (verdict, fields, config))
     run_claims(h, result, found & (verdict == 0), Beat(lanes), transmit=transmit)
-    if half:
-        h.cover("bf16 lanes", found & (verdict == 0) & fields["half"])
+    if bf16:
+        h.cover("bf16 lanes", found & (verdict == 0) & fields["bf16"])
 
 
 def result_claims(
@@ -232,15 +232,15 @@ _PARSER = "frame.header_parser"
 _CHECK = Fault("frame.header_checks", "& 0x3FFF", "& 0x1FFF")
 PROOFS = tuple(
     Proof(
-        f"header_parser, {'transmit' if transmit else 'receive'}, {lanes} lanes{', bf16' if half else ''}",
-        partial(header_parser, transmit, lanes, half),
+        f"header_parser, {'transmit' if transmit else 'receive'}, {lanes} lanes{', bf16' if bf16 else ''}",
+        partial(header_parser, transmit, lanes, bf16),
         # The least that induction needs; covers and faults show a cycle later.
         HeaderParser.latency_of(Beat(lanes)) + 1,
         faults,
         cover_depth=HeaderParser.latency_of(Beat(lanes)) + 2,
         refute_depth=HeaderParser.latency_of(Beat(lanes)) + 2,
     )
-    for transmit, lanes, half, faults in (
+    for transmit, lanes, bf16, faults in (
         (True, 8, False, (
             _CHECK,
             Fault("frame.header_checks", "apart = (Verdict.DISABLED, Verdict.UNTAGGED)", "apart = ()"),

@@ -161,20 +161,20 @@ def decompression_unit(lanes: int, h: Harness) -> None:
     h.cover("the last lane restored", settled & (lane == lanes - 1) & ~impossible & (value[23:31] == 9))
 
 
-def plane_unit(lanes: int, half: bool, h: Harness) -> None:
+def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
     """From the lanes' integers on, which the quantiser's own proof covers."""
-    e0, dut = any_e0(h), PlaneUnit(Beat(lanes, half=half))
+    e0, dut = any_e0(h), PlaneUnit(Beat(lanes, bf16=bf16))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
-    is_half = h.anything(1, "is_half") if half else C(0, 1)
-    h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(Cat(e0[:7], is_half))]
-    quantisers(h, dut, inside, (burst, present, e0, is_half))
+    is_bf16 = h.anything(1, "is_bf16") if bf16 else C(0, 1)
+    h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(Cat(e0[:7], is_bf16))]
+    quantisers(h, dut, inside, (burst, present, e0, is_bf16))
     # In step with the quantisers' integers.
-    late_half = h.past(is_half, LaneQuantiser.LATENCY)
+    late_bf16 = h.past(is_bf16, LaneQuantiser.LATENCY)
     groups = []
     for group in range(lanes // 8):
         prefix = f"group{group}_" if lanes > 8 else ""
-        plane_group(h, inside, range(8 * group, 8 * group + 8), prefix, late_half if half else None)
+        plane_group(h, inside, range(8 * group, 8 * group + 8), prefix, late_bf16 if bf16 else None)
         groups.append({name: inside[f"{prefix}{name}_3"] for name in ("code", "size", "vector")})
     if lanes == 8:
         (one,) = groups
@@ -205,25 +205,25 @@ def plane_unit(lanes: int, half: bool, h: Harness) -> None:
 
 def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, Value, Value, Value]) -> None:
     """Claim what each quantiser of a plane unit reads, and where what it gained goes."""
-    burst, present, e0, is_half = given
+    burst, present, e0, is_bf16 = given
     lanes, latency = len(present), LaneQuantiser.LATENCY
-    settled, late_half = h.running(latency), h.past(is_half, latency)
+    settled, late_bf16 = h.running(latency), h.past(is_bf16, latency)
     for i in range(lanes):
         own, word = f"lane{i}.", burst.word_select(i, 32)
         gained, carry = inside[f"{own}gained_{latency}"], inside[f"{own}carry"]
         h.claim(
             "each quantiser reads its own lane and E0 (bf16: the odd lane, above zeros)",
-            (inside[f"{own}lane"] == Mux(is_half, Cat(C(0, 16), word[16:]), word))
+            (inside[f"{own}lane"] == Mux(is_bf16, Cat(C(0, 16), word[16:]), word))
             & (inside[f"{own}present"] == present[i])
             & (inside[f"{own}e0"] == e0),
         )
         h.claim("each lane's carry is its quantiser's", dut.carries[i] == carry)
-        if dut.width.half:
-            even = f"half{i}."
+        if dut.width.bf16:
+            even = f"narrow{i}."
             h.claim(
                 "each narrow quantiser reads its even bf16 lane and E0; fp32 lanes are absent to it",
                 (inside[f"{even}lane"] == word[:16])
-                & (inside[f"{even}present"] == (is_half & present[i]))
+                & (inside[f"{even}present"] == (is_bf16 & present[i]))
                 & (inside[f"{even}e0"] == e0),
             )
             h.claim(
@@ -232,20 +232,20 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
             )
             h.claim(
                 "an odd bf16 lane gains 0 or -0 in the lower half, which does not leave",
-                ~settled | ~late_half | gained[:16].all() | ~gained[:16].any(),
+                ~settled | ~late_bf16 | gained[:16].all() | ~gained[:16].any(),
             )
             narrow = inside[f"{even}gained_{latency}"]
-            gained = Cat(Mux(late_half, narrow, gained[:16]), gained[16:])
+            gained = Cat(Mux(late_bf16, narrow, gained[:16]), gained[16:])
         h.claim(
             "each lane gains what its quantiser says",
             ~settled | (dut.gained.word_select(i, 32) == gained),
         )
 
 
-def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: Value | None) -> None:
+def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_bf16: Value | None) -> None:
     """Claim code, size and data of a group, from the integers of its lanes.
 
-    ``late_half``: the lanes are bf16, in step with the integers; None in a unit without them.
+    ``late_bf16``: the lanes are bf16, in step with the integers; None in a unit without them.
     """
     lane, plane = h.any_constant(range(8), f"{prefix}lane"), h.any_constant(range(15), f"{prefix}plane")
     odd = h.any_constant(1, f"{prefix}odd")
@@ -258,14 +258,14 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: 
 
     integers, raws, words = every("z"), every("raw"), of_lane(every("lossy"))
     bit = of_lane(integers).bit_select(plane, 1)
-    half = C(0, 1)
-    if late_half is not None:
+    bf16 = C(0, 1)
+    if late_bf16 is not None:
         # Even lanes are those of the narrow quantisers.
-        even = [Mux(late_half, z, 0) for z in every("z", "half")]
-        bit = Mux(late_half & ~odd, of_lane(even).bit_select(plane, 1), bit)
-        integers, half = integers + even, h.past(late_half, 3)
-        raws += [late_half & raw for raw in every("raw", "half")]
-        words = Cat(Mux(h.past(late_half), of_lane(every("lossy", "half")), words[:16]), words[16:])
+        even = [Mux(late_bf16, z, 0) for z in every("z", "narrow")]
+        bit = Mux(late_bf16 & ~odd, of_lane(even).bit_select(plane, 1), bit)
+        integers, bf16 = integers + even, h.past(late_bf16, 3)
+        raws += [late_bf16 & raw for raw in every("raw", "narrow")]
+        words = Cat(Mux(h.past(late_bf16), of_lane(every("lossy", "narrow")), words[:16]), words[16:])
     any_integer, any_raw = C(0, 15), C(0, 1)
     for z in integers:
         any_integer = any_integer | z
@@ -274,8 +274,8 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: 
     code = C(0, 4)
     for place in range(15):
         code = Mux(any_integer[place], min(place + 1, 14), code)
-    code, settled = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_half is not None) * LATEST)
-    size = Mux(code == 15, 32, Mux(half, code << 1, Mux(code == 14, 15, code)))
+    code, settled = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_bf16 is not None) * LATEST)
+    size = Mux(code == 15, 32, Mux(bf16, code << 1, Mux(code == 14, 15, code)))
     vector = inside[f"{prefix}vector_3"]
     h.claim(
         "the code of each group is its number of planes, 14 for 15 planes, 15 for a raw lane",
@@ -283,8 +283,8 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: 
     )
     h.claim("the size follows from the code", ~settled | (inside[f"{prefix}size_3"] == size))
     bf16_bit = vector.word_select(plane, 16).bit_select(Cat(odd, lane), 1)
-    mine = Mux(half, bf16_bit, vector.word_select(plane, 8).bit_select(lane, 1))
-    beyond = half & (plane == 14)
+    mine = Mux(bf16, bf16_bit, vector.word_select(plane, 8).bit_select(lane, 1))
+    beyond = bf16 & (plane == 14)
     h.claim(
         "any bit plane of each group is the bits of its lanes' integers",
         ~settled | (code == 15) | beyond | (mine == h.past(bit, 3)),
@@ -295,36 +295,36 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_half: 
         ~settled | (code != 15) | (vector.word_select(lane, 32) == h.past(words, 2)),
     )
     name = prefix.rstrip("_") or "group0"
-    h.cover(f"15 planes in {name}", settled & ~half & (code == 14) & mine & (plane == 14))
+    h.cover(f"15 planes in {name}", settled & ~bf16 & (code == 14) & mine & (plane == 14))
     h.cover(f"{name} raw", settled & (code == 15))
-    if late_half is not None:
-        h.cover(f"14 planes of bf16 in {name}", settled & half & (code == 14) & mine & ~odd & (plane == 13))
+    if late_bf16 is not None:
+        h.cover(f"14 planes of bf16 in {name}", settled & bf16 & (code == 14) & mine & ~odd & (plane == 13))
 
 
-def dequantisation_unit(lanes: int, half: bool, h: Harness) -> None:
+def dequantisation_unit(lanes: int, bf16: bool, h: Harness) -> None:
     """Claim what each lane's block reads and where its value goes; the block has a proof of its own."""
-    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes, half=half))
+    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes, bf16=bf16))
     inside = h.add(dut)
     codes, data = h.anything(4 * (lanes // 8), "codes"), h.anything(32 * lanes, "data")
     absent = h.anything(lanes, "absent")
-    is_half = h.anything(1, "is_half") if half else C(0, 1)
-    base = Cat(e0[:7], is_half)
+    is_bf16 = h.anything(1, "is_bf16") if bf16 else C(0, 1)
+    base = Cat(e0[:7], is_bf16)
     h.m.d.comb += [dut.codes.eq(codes), dut.data.eq(data), dut.absent.eq(absent), dut.base.eq(base)]
     plane = h.any_constant(range(15), "plane")
-    names = ("z", "word", "is_raw", "absent", "e0", "value", "impossible", *(["even"] if half else []))
+    names = ("z", "word", "is_raw", "absent", "e0", "value", "impossible", *(["even"] if bf16 else []))
     for lane in range(lanes):
         group, place = data.word_select(lane // 8, 256), lane % 8
         read = {name: inside[f"lane_{lane}.{name}"] for name in names}
         fp32_bit = group.word_select(plane, 8)[place]
         pair = group.word_select(plane, 16).word_select(place, 2)
         h.claim(
-            "each lane reads its bit of every plane" + (", of bf16 pairs the odd lane's" if half else ""),
-            read["z"].bit_select(plane, 1) == Mux(is_half, (plane < 14) & pair[1], fp32_bit),
+            "each lane reads its bit of every plane" + (", of bf16 pairs the odd lane's" if bf16 else ""),
+            read["z"].bit_select(plane, 1) == Mux(is_bf16, (plane < 14) & pair[1], fp32_bit),
         )
-        if half:
+        if bf16:
             h.claim(
                 "each even bf16 lane reads its bit of every plane",
-                ~is_half | (plane == 14) | (read["even"].bit_select(plane, 1) == pair[0]),
+                ~is_bf16 | (plane == 14) | (read["even"].bit_select(plane, 1) == pair[0]),
             )
         h.claim("each lane reads its raw word", read["word"] == group.word_select(place, 32))
         h.claim(
@@ -410,9 +410,9 @@ PROOFS = (
         for lanes in WIDTHS
     ),
     *(
-        Proof(f"plane_unit, {lanes} lanes{', bf16' if half else ''}", partial(plane_unit, lanes, half),
+        Proof(f"plane_unit, {lanes} lanes{', bf16' if bf16 else ''}", partial(plane_unit, lanes, bf16),
               LaneQuantiser.LATENCY + 3, faults, **_to(PlaneUnit.latency_of(Beat(lanes))))
-        for lanes, half, faults in (
+        for lanes, bf16, faults in (
             (8, False, (
                 Fault(_PLANES, "min(plane + 1, _MOST_PLANES)", "min(plane + 1, 13)"),
                 Fault(_PLANES, "self.aligned.eq(p.vector)", "self.aligned.eq(~p.vector)"),
@@ -426,13 +426,13 @@ PROOFS = (
                 Fault(_PLANES, "gained[:16].eq(block.gained)", "gained[:16].eq(0)"),
                 Fault(_PLANES, "zip(p.even, p.planes,", "zip(p.planes, p.even,"),
             )),
-            (16, True, (Fault(_PLANES, "half & self.present[i]", "self.present[i]"),)),
+            (16, True, (Fault(_PLANES, "bf16 & self.present[i]", "self.present[i]"),)),
         )
     ),
     *(
-        Proof(f"dequantisation_unit, {lanes} lanes{', bf16' if half else ''}",
-              partial(dequantisation_unit, lanes, half), DequantisationUnit.LATENCY + 2, faults)
-        for lanes, half, faults in (
+        Proof(f"dequantisation_unit, {lanes} lanes{', bf16' if bf16 else ''}",
+              partial(dequantisation_unit, lanes, bf16), DequantisationUnit.LATENCY + 2, faults)
+        for lanes, bf16, faults in (
             (8, False, (
                 Fault(_BACK, "8 * plane + place]", "8 * plane + (place ^ 1)]"),
                 Fault(_BACK, "self.impossible[lane].eq(block.impossible)", "self.impossible[lane].eq(0)"),

@@ -83,20 +83,20 @@ def lane_quantiser(kind: LaneType, h: Harness) -> None:
     h.cover("a lane rounded up into the next exponent", settled & there & (restored[23:31] > e) & (q != 0))
 
 
-def lane_dequantiser(half: bool, h: Harness) -> None:
-    """With ``half``, each word may be two bf16 lanes instead."""
-    e0, dut = any_e0(h), LaneDequantiser(half=half)
+def lane_dequantiser(bf16: bool, h: Harness) -> None:
+    """With ``bf16``, each word may be two bf16 lanes instead."""
+    e0, dut = any_e0(h), LaneDequantiser(bf16=bf16)
     h.add(dut)
     z, word = h.anything(Z_BITS, "z"), h.anything(32, "word")
     is_raw, absent = h.anything(1, "is_raw"), h.anything(1, "absent")
-    is_half = h.anything(1, "is_half") if half else Const(0, 1)
-    even = h.anything(BF16_LANES.planes, "even") if half else Const(0, BF16_LANES.planes)
+    is_bf16 = h.anything(1, "is_bf16") if bf16 else Const(0, 1)
+    even = h.anything(BF16_LANES.planes, "even") if bf16 else Const(0, BF16_LANES.planes)
     h.m.d.comb += [
         dut.z.eq(z), dut.word.eq(word), dut.is_raw.eq(is_raw), dut.absent.eq(absent),
-        dut.e0.eq(Cat(e0[:7], is_half)), *([dut.even.eq(even)] if half else []),
+        dut.e0.eq(Cat(e0[:7], is_bf16)), *([dut.even.eq(even)] if bf16 else []),
     ]  # fmt: skip
     late_z, late_even, late_word, raw, gone, bf16 = (
-        h.past(value, dut.LATENCY) for value in (z, even, word, is_raw, absent, is_half)
+        h.past(value, dut.LATENCY) for value in (z, even, word, is_raw, absent, is_bf16)
     )
     settled = h.running(dut.LATENCY)
     fp32 = value_of((late_z >> 1) + late_z[0], late_z[0], e0)
@@ -105,7 +105,7 @@ def lane_dequantiser(half: bool, h: Harness) -> None:
         ~settled | bf16 | (dut.value == Mux(raw, late_word, fp32)),
     )
     any_set = late_z != 0
-    if half:
+    if bf16:
         # To cut an fp32 value to 8 significant bits is to keep its upper half.
         pair = Cat(value_of((late_even >> 1) + late_even[0], late_even[0], e0)[16:], fp32[16:])
         h.claim(
@@ -148,7 +148,7 @@ def bf16_round_trip(h: Harness) -> None:
     """Two lanes of a word: a quantiser of fp32 takes the odd one above zeros, a narrow one the even."""
     e0 = any_e0(h)
     pair, other = h.anything(32, "pair"), h.anything(1, "other")
-    back = LaneDequantiser(half=True)
+    back = LaneDequantiser(bf16=True)
     quantisers = {}
     for name, word in (("first", pair), ("again", back.value)):
         odd, even = quantisers[name] = LaneQuantiser(), LaneQuantiser(BF16_LANES)
@@ -210,9 +210,9 @@ PROOFS = (
         Fault(_DEQUANTISER, "(any_set | p.word_set)", "any_set"),
     )),
     Proof("lane_dequantiser, bf16", partial(lane_dequantiser, True), LaneDequantiser.LATENCY + 2, (
-        Fault(_DEQUANTISER, "p.half, even_value[16:], value[:16]", "p.half, even_value[15:31], value[:16]"),
+        Fault(_DEQUANTISER, "p.bf16, even_value[16:], value[:16]", "p.bf16, even_value[15:31], value[:16]"),
         Fault(_DEQUANTISER, "any_set = any_set | even.any_set", "any_set = any_set"),
-        Fault(_DEQUANTISER, "~p.is_raw & p.half if prefix", "~p.is_raw if prefix"),
+        Fault(_DEQUANTISER, "~p.is_raw & p.bf16 if prefix", "~p.is_raw if prefix"),
     )),
     Proof("lane_quantiser, round trip", round_trip, 2 * LATEST + LaneDequantiser.LATENCY + 2, (
         Fault(_QUANTISER, " + p.rounded[-1]", ""),

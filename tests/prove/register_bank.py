@@ -142,7 +142,7 @@ def settings(bank: Bank, held: dict[str, Value]) -> Value:
     if bank.shape.codec.name == "paper":
         effects |= {("PARAMETERS", "T"): tx.t, ("PARAMETERS", "B"): tx.b}
     expected = {pair: field_of(bank, held, *pair) for pair in effects}
-    if bank.shape.half:
+    if bank.shape.bf16:
         value, mask, bf16 = (field_of(bank, held, "TOS", name) for name in ("VALUE", "MASK", "BF16"))
         effects["TOS", "BF16"], expected["TOS", "BF16"] = dut.bf16_tos, Mux((bf16 & mask) == 0, value, bf16)
     fields = {(one.name, part.name) for one in dut.registers if one.access == "rw" for part in one.fields}
@@ -306,7 +306,7 @@ VARIANTS: dict[str, tuple[EngineShape, tuple[tuple[str, str], ...]]] = {
         ('~ports["tx"].busy & ~ports["rx"].busy', '~ports["tx"].busy'),
         ("Mux(is_high, kept_high, value)", "Mux(is_high, data[DATA_WIDTH:], value)"),
     )),
-    "planes with bf16": (EngineShape.of(codec="planes", half=True), (
+    "planes with bf16": (EngineShape.of(codec="planes", bf16=True), (
         ("Mux((bf16 & mask).any(), bf16, value)", "bf16"),
     )),
 }  # fmt: skip

@@ -77,9 +77,9 @@ def nic_verilog(engines: int, lanes: int, codec: str, tmp_path_factory: pytest.T
     from inceptionn.sim.nic_verilog import emit_nic
 
     # A model of these sizes takes two minutes to build, and `bf16_nic` needs this one anyway.
-    half = codec == "planes" and (engines, lanes) != (1, 8) and not os.environ.get("EXHAUSTIVE")
+    bf16 = codec == "planes" and (engines, lanes) != (1, 8) and not os.environ.get("EXHAUSTIVE")
     path = tmp_path_factory.mktemp("nic") / "inceptionn_nic.v"
-    path.write_text(emit_nic(codec, lanes, engines, half))
+    path.write_text(emit_nic(codec, lanes, engines, bf16))
     return path
 
 
@@ -89,7 +89,7 @@ def bf16_nic(engines: int, lanes: int, tmp_path: Path) -> Iterator[VerilatedNic]
     from inceptionn.sim.nic_verilog import emit_nic
 
     path = tmp_path / "inceptionn_nic.v"
-    path.write_text(emit_nic("planes", lanes, engines, half=True))
+    path.write_text(emit_nic("planes", lanes, engines, bf16=True))
     with VerilatedNic(path) as model:
         yield model
 

@@ -152,7 +152,7 @@ def test_refused() -> None:
 # With engines. Their model takes a minute to compile.
 
 
-@pytest.fixture(scope="module", params=[pytest.param("paper", marks=pytest.mark.exhaustive), "planes-half"])
+@pytest.fixture(scope="module", params=[pytest.param("paper", marks=pytest.mark.exhaustive), "planes-bf16"])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with Pair(request.param) as made:
         yield made
@@ -165,7 +165,7 @@ def test_the_capture(pair: Pair) -> None:
     assert codec is not None
     nic = NIC_VARIANTS[codec]
     sent = read_pcap(ROOT / DEFAULT_CAPTURE)[:160]
-    if nic.half:
+    if nic.bf16:
         sent = [*sent[:60], *read_pcap(BF16_CAPTURE)[:100]]
     pair.run(sent, sent[::2])
     assert differences(sent, pair, nic.config()) == []
@@ -174,7 +174,7 @@ def test_the_capture(pair: Pair) -> None:
     counts = pair.sides[0].model.counters()
     assert counts["TX_COMPRESSED"] > 0
     assert counts["RX_RESTORED"] > 0
-    if nic.half:
+    if nic.bf16:
         assert 0 < counts["TX_COMPRESSED_BF16"] < counts["TX_COMPRESSED"]
         assert 0 < counts["RX_RESTORED_BF16"] < counts["RX_RESTORED"]
 
@@ -218,6 +218,6 @@ def test_the_tool_finds_codec_and_lanes(pair: Pair) -> None:
     model = pair.sides[0].model
     bus = InlineBus(Line(model))  # type: ignore[arg-type]
     assert [register.name for register in bus.registers] == [register.name for register in model.registers]
-    if model.codec == "planes-half":
+    if model.codec == "planes-bf16":
         assert bus.read("TOS.BF16") == DEFAULT_BF16_TOS
         assert bus.read("RX_RESTORED_BF16") == model.read("RX_RESTORED_BF16")

@@ -77,7 +77,7 @@ def check_counters(nic: VerilatedNic, direction: Direction, results: Sequence[Re
             bf16 = [result.lanes for result in results if result.lanes and has_bf16(result.frame)]
             lanes = sum(result.lanes for result in results) - sum(bf16)
             assert read_counter(nic, "TX_LANES", nic.codec) == lanes
-            if nic.codec.half:
+            if nic.codec.bf16:
                 assert read_counter(nic, "TX_LANES_BF16", nic.codec) == sum(bf16)
                 assert read_counter(nic, "TX_COMPRESSED_BF16", nic.codec) == len(bf16)
 

@@ -40,9 +40,9 @@ Spoil = Callable[[list[Output], list[Output]], None]
 class ModelNic:
     """Stands in for a `VerilatedNic`: the golden model with its interface, faulty on request."""
 
-    def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper", half: bool = False):
+    def __init__(self, spoil: Spoil = lambda wire, host: None, codec: str = "paper", bf16: bool = False):
         self.spoil = spoil
-        self.codec = replace(NIC_CODECS[codec], half=half)
+        self.codec = replace(NIC_CODECS[codec], bf16=bf16)
         self.parameters = self.codec.spec.parameters(wire.DEFAULT_K)
         self.learn_phases = False
         self.counters: dict[int, int] = {}
@@ -70,10 +70,10 @@ class ModelNic:
         if prefix == "TX":
             names = (name.removeprefix("TX_") for name in self.codec.counters)
             add |= dict(zip(names, result.counts, strict=False))
-            bf16 = self.codec.half and result.frame.find(b"IN\x02") > 0 and result.frame[57] > 128
+            bf16 = self.codec.bf16 and result.frame.find(b"IN\x02") > 0 and result.frame[57] > 128
             if self.codec.name == "planes" and result.counts:
                 add |= {"LANES_BF16": result.lanes, "COMPRESSED_BF16": 1} if bf16 else {"LANES": result.lanes}
-        elif self.codec.half and result.lanes:
+        elif self.codec.bf16 and result.lanes:
             add["RESTORED_BF16"] = int(frame[57] > 128)
         for name, n in add.items():
             offset = self.codec.registers[f"{prefix}_{name}"].offset
@@ -138,19 +138,19 @@ def test_bf16_beside_fp32() -> None:
     fp32, bf16 = gradients(np.random.default_rng(2), 352), bf16_payload("gradients", 704)
     frames = [packets.OPENING, packets.tcp(fp32.tobytes()), packets.tcp(bf16, sequence=1408, tos=0x2C)]
     frames.append(packets.tcp(b"1"))
-    totals = run(ModelNic(codec="planes", half=True), frames)
+    totals = run(ModelNic(codec="planes", bf16=True), frames)
     assert (totals.lanes, totals.bf16_frames, totals.bf16_lanes) == (352, 1, 704)
     assert totals.transmit == {"COMPRESSED": 2, "SYN": 1, "SHORT": 1}
     assert sum(totals.classes.values()) == 44 + 44
     assert 1.5 < totals.bf16_ratio < totals.payload_bytes / totals.block_bytes
     assert 0 < totals.largest_error <= totals.bound
-    found = {each.codec: each for each in ratios(frames, (10,), half=True)}
+    found = {each.codec: each for each in ratios(frames, (10,), bf16=True)}
     assert found["planes, bf16"].wire_bytes == totals.bf16_block_bytes
     assert found["planes"].wire_bytes == totals.block_bytes - totals.bf16_block_bytes
     without = run(ModelNic(codec="planes"), frames)
     assert without.transmit == {"COMPRESSED": 1, "UNTAGGED": 1, "SYN": 1, "SHORT": 1}
     assert without.bf16_lanes == 0
-    spoilt = ModelNic(codec="planes", half=True)
+    spoilt = ModelNic(codec="planes", bf16=True)
     spoilt.counters[spoilt.codec.registers["TX_LANES_BF16"].offset] = 1
     with pytest.raises(replay.ReplayError, match="TX_LANES_BF16 reads 705, but 704 were counted outside"):
         run(spoilt, frames)

@@ -46,7 +46,7 @@ def test_vectors(
     check(nic, NIC_CODECS[codec].registers, PREFIXES[codec], engine, sequence, together=together)
 
 
-BF16_REGISTERS = registers_of("planes", half=True)
+BF16_REGISTERS = registers_of("planes", bf16=True)
 
 
 def counter(nic: VerilatedNic, name: str) -> int:

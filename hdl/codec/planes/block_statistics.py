@@ -45,7 +45,7 @@ def burst_gain(width: Beat = BURST) -> data.StructLayout:
 
     ``lanes`` has 32 bits of each lane, ``carries`` what is to be added: a bit for each, with bf16 lanes two.
     """
-    return data.StructLayout({"last": 1, "lanes": width.bits, "carries": width.lanes << width.half})
+    return data.StructLayout({"last": 1, "lanes": width.bits, "carries": width.lanes << width.bf16})
 
 
 class BlockStatistics(block_statistics.BlockStatistics):

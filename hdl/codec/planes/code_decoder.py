@@ -18,7 +18,7 @@ class CodeDecoder(PlaneDecoder):
     A group's marks are its code, ``codes``. Its ``fault``: the code plane's last word holds more than the
     block's codes, or the block is unusable. All else as of :class:`PlaneDecoder`.
 
-    With ``width.half`` the marks have one more bit above the codes: the block has bf16 lanes, which its
+    With ``width.bf16`` the marks have one more bit above the codes: the block has bf16 lanes, which its
     ``base`` says, from 128 on.
     """
 
@@ -42,17 +42,17 @@ class CodeDecoder(PlaneDecoder):
         else:
             word = Mux(p.low[1], four[_WORD_BITS:], four[:_WORD_BITS])
             p.stage(word=word, place=Cat(~p.alone, p.low[0]))
-        half = p.base[-1] if self.width.half else None
-        p.let(marks=codes if half is None else Cat(codes, half))
+        bf16 = p.base[-1] if self.width.bf16 else None
+        p.let(marks=codes if bf16 is None else Cat(codes, bf16))
         surplus = [
             (p.place < place) & p.word.word_select(place, CODE_BITS).any()
             for place in range(CODE_WORD_GROUPS)
         ]
         fault = p.unusable | (p.last & Cat(surplus).any())
         if self.width.groups == 1:
-            p.stage(fault=fault, total=code_bytes(codes, half))
+            p.stage(fault=fault, total=code_bytes(codes, bf16))
             return
         # Where the last group is alone, the upper code counts nothing.
-        upper = Mux(p.last & p.alone, 0, code_bytes(codes[CODE_BITS:], half))
-        p.stage(fault=fault, lower=code_bytes(codes[:CODE_BITS], half), upper=upper)
+        upper = Mux(p.last & p.alone, 0, code_bytes(codes[CODE_BITS:], bf16))
+        p.stage(fault=fault, lower=code_bytes(codes[:CODE_BITS], bf16), upper=upper)
         p.stage(total=p.lower + p.upper)

@@ -15,7 +15,7 @@ from .plane_buffer import PlaneBuffer
 
 
 class Decompressor(decompressor.Decompressor):
-    """Blocks of codes and bit planes to bursts of fp32, with ``width.half`` also of bf16 (sections 9 and 10).
+    """Blocks of codes and bit planes to bursts of fp32, with ``width.bf16`` also of bf16 (sections 9 and 10).
 
     A block is malformed, too, if a code after its last group or an absent lane of that group is not zero.
     Latency: 23 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is E0, 113 to 126;

@@ -16,7 +16,7 @@ from .plane_unit import CODE_BITS
 
 
 class DequantisationUnit(wiring.Component):
-    """The data of a group, or two, to a burst of fp32, with ``width.half`` also of pairs of bf16 lanes.
+    """The data of a group, or two, to a burst of fp32, with ``width.bf16`` also of pairs of bf16 lanes.
 
     The counterpart of the paper's Decompression Unit.
 
@@ -44,9 +44,9 @@ class DequantisationUnit(wiring.Component):
         for lane in range(self.width.lanes):
             group, place = divmod(lane, GROUP_LANES)
             data = self.data.word_select(group, 8 * BURST_BYTES)
-            m.submodules[f"lane_{lane}"] = block = LaneDequantiser(half=self.width.half)
+            m.submodules[f"lane_{lane}"] = block = LaneDequantiser(bf16=self.width.bf16)
             z = Cat(data[8 * plane + place] for plane in range(Z_BITS))
-            if self.width.half:
+            if self.width.bf16:
                 even, odd = (
                     Cat(data[16 * plane + 2 * place + upper] for plane in range(BF16_LANES.planes))
                     for upper in (0, 1)

@@ -23,26 +23,26 @@ class LaneDequantiser(wiring.Component):
     The value is ``(z >> 1) + (z & 1)`` steps of 2^(E0-126), negative if ``z`` is odd; +0.0 for 0. Exponents
     wrap for an ``e0`` outside 113 to 126.
 
-    With ``half``, the word may instead be two bf16 lanes, which an ``e0`` from 128 on says: ``z`` is then
+    With ``bf16``, the word may instead be two bf16 lanes, which an ``e0`` from 128 on says: ``z`` is then
     that of its upper half, and ``even`` that of the lower. Bits beyond their significands are cut off.
 
     Free-running: a new lane every cycle, outputs ``LATENCY`` cycles after their inputs.
 
     Parameters
     ----------
-    half : :class:`bool`
+    bf16 : :class:`bool`
         Restore bf16 lanes, too.
     """
 
     LATENCY = 4
 
-    def __init__(self, *, half: bool = False):
-        self.has_half = half
+    def __init__(self, *, bf16: bool = False):
+        self.has_bf16 = bf16
         super().__init__(
             {
                 "z": In(Z_BITS),  #: The lane's integer, ``2q - s``.
-                #: With ``half=True``: the integer of the lower bf16 lane.
-                **({"even": In(BF16_LANES.planes)} if half else {}),
+                #: With ``bf16=True``: the integer of the lower bf16 lane.
+                **({"even": In(BF16_LANES.planes)} if bf16 else {}),
                 "word": In(32),  #: The lane's bits in a group with code 15.
                 "is_raw": In(1),  #: Take ``word``; ``z`` is ignored.
                 "absent": In(1),  #: The block does not have this lane.
@@ -56,10 +56,10 @@ class LaneDequantiser(wiring.Component):
         m = Module()
         p, value = self._restore(m, "", self.z, self.word)
         any_set = p.any_set
-        if self.has_half:
+        if self.has_bf16:
             # The lower bf16 lane, as the upper half of a word. In an fp32 lane it is zero, and not set.
             even, even_value = self._restore(m, "even_", self.even, Cat(Const(0, 16), self.word[:16]))
-            value = Cat(Mux(p.half, even_value[16:], value[:16]), value[16:])
+            value = Cat(Mux(p.bf16, even_value[16:], value[:16]), value[16:])
             any_set = any_set | even.any_set
         p.stage(value=value, impossible=p.absent & (any_set | p.word_set))
         m.d.comb += [self.value.eq(p.value), self.impossible.eq(p.impossible)]
@@ -72,12 +72,12 @@ class LaneDequantiser(wiring.Component):
         # Stage 1: steps. Stage 2: zero tests.
         p.stage(magnitude=z[1:] + z[0], sign=z[0])
         e0 = p.e0
-        if self.has_half:
+        if self.has_bf16:
             e0 = p.e0[:-1]
-            p.let(half=p.e0[-1])
+            p.let(bf16=p.e0[-1])
         p.stage(
             **zero_tests(p.magnitude),
-            is_vector=~p.is_raw & p.half if prefix else ~p.is_raw,
+            is_vector=~p.is_raw & p.bf16 if prefix else ~p.is_raw,
             base=(e0 + _BASE_ABOVE_E0)[:8],
             word_set=p.is_raw & p.raw.any(),
         )

@@ -31,14 +31,14 @@ class PlaneBuffer(RingWindow):
     def __init__(self, width: Beat = BURST):
         groups = width.groups
         codes = CODE_BITS * groups
-        self._most = BF16_LANES.code_bytes[RAW_CODE - 1] if width.half else Z_BITS
+        self._most = BF16_LANES.code_bytes[RAW_CODE - 1] if width.bf16 else Z_BITS
         outputs = {
             #: Each group's data in 32 bytes. Those from its size to byte 14 are zero, with bf16 to byte
             #: 27; the others are arbitrary.
             "data": Out(8 * BURST_BYTES * groups),
             "data_codes": Out(codes),  #: Their codes, 4 bits per group.
         }
-        super().__init__(width, ("codes", codes + width.half), outputs)
+        super().__init__(width, ("codes", codes + width.bf16), outputs)
 
     @classmethod
     def latency_of(cls, width: Beat) -> int:
@@ -54,8 +54,8 @@ class PlaneBuffer(RingWindow):
         p.until(1)
         groups = CODE_BITS * self.width.groups
         p.let(codes=codes[:groups])
-        if self.width.half:
-            p.let(half=codes[-1])
+        if self.width.bf16:
+            p.let(bf16=codes[-1])
         p.until(rotated - 2)
         p.let(size=self._size(p, p.codes[:CODE_BITS]))
         p.stage(planes=self._planes(p.size))
@@ -69,13 +69,13 @@ class PlaneBuffer(RingWindow):
 
         # The upper group begins after the lower one's 0 to 15 or 32 bytes, of bf16 lanes up to 28. With 16
         # lanes the rotation's last digit has one bit; beside it there is place for the 16s and 32s.
-        step = BURST_BYTES // 2 if self.width.half else BURST_BYTES
+        step = BURST_BYTES // 2 if self.width.bf16 else BURST_BYTES
         far = [
             choice[8 * start : 8 * (start + 47)]
             for start in range(0, BURST_BYTES + 1, step)
             for choice in choices
         ]
-        moved = pick(m, Cat(amount, p.size[4:] if self.width.half else p.size[-1]), far, "upper_far")
+        moved = pick(m, Cat(amount, p.size[4:] if self.width.bf16 else p.size[-1]), far, "upper_far")
         p.stage()
         p.let(lower=lower)
         moved = pick(m, p.size[2:4], [moved[32 * i : 32 * i + 8 * 35] for i in range(4)], "upper_near")
@@ -88,7 +88,7 @@ class PlaneBuffer(RingWindow):
 
     def _size(self, p: Pipeline, code: Value) -> Value:
         """Return the bytes of a group's data."""
-        return code_bytes(code, p.half if self.width.half else None)
+        return code_bytes(code, p.bf16 if self.width.bf16 else None)
 
     def _planes(self, size: Value) -> Value:
         """Return one bit per byte of planes: a group of ``size`` bytes has it, or is raw."""

@@ -22,18 +22,18 @@ _JOIN_STAGES = -(-BURST_BYTES.bit_length() // 2)
 """Base-4 digits of a group's size."""
 
 
-def code_bytes(code: Value, half: Value | None = None) -> Value:
+def code_bytes(code: Value, bf16: Value | None = None) -> Value:
     """Return the bytes of a group's data from its code (6 bits): 0..13, 15 or 32.
 
-    With ``half``, a bit, those of bf16 lanes where it is set: 0, 2..28 or 32.
+    With ``bf16``, a bit, those of bf16 lanes where it is set: 0, 2..28 or 32.
     """
     raw, most = code.all(), code == _MOST_PLANES
     assert CODE_BYTES == (*range(_MOST_PLANES), Z_BITS, BURST_BYTES)
     size = Cat(Mux(raw, 0, code) | most, Const(0, 1), raw)
-    if half is None:
+    if bf16 is None:
         return size
     assert BF16_LANES.code_bytes == (*range(0, 2 * RAW_CODE, 2), BURST_BYTES)
-    return Mux(half, Cat(Const(0, 1), Mux(raw, 0, code), raw), size)
+    return Mux(bf16, Cat(Const(0, 1), Mux(raw, 0, code), raw), size)
 
 
 class PlaneUnit(wiring.Component):
@@ -42,7 +42,7 @@ class PlaneUnit(wiring.Component):
     One burst per cycle, :attr:`latency` cycles (9 for 8 lanes, 12 for 16), no stall. ``gained`` and
     ``carries`` are ready earlier, :attr:`LaneQuantiser.LATENCY` cycles after the burst.
 
-    With ``width.half``, each burst may instead have two bf16 lanes in place of each fp32 lane. The quantiser
+    With ``width.bf16``, each burst may instead have two bf16 lanes in place of each fp32 lane. The quantiser
     of the fp32 lane takes the odd one, in its upper half; a narrow quantiser beside it takes the even one and
     makes zeros of fp32 lanes. Both types have the same latency, so bursts of both may follow one another.
     """
@@ -61,7 +61,7 @@ class PlaneUnit(wiring.Component):
                 "aligned": Out(self.width.bits),  #: The groups' data, back to back, zero above.
                 "gained": Out(self.width.bits),  #: Per lane, see :class:`LaneQuantiser`.
                 #: Per lane, see :class:`LaneQuantiser`; then per even bf16 lane.
-                "carries": Out(width.lanes << width.half),
+                "carries": Out(width.lanes << width.bf16),
             }
         )
 
@@ -72,26 +72,26 @@ class PlaneUnit(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        half, e0 = (self.e0[-1], self.e0[:-1]) if self.width.half else (Const(0, 1), self.e0)
+        bf16, e0 = (self.e0[-1], self.e0[:-1]) if self.width.bf16 else (Const(0, 1), self.e0)
         blocks = [LaneQuantiser() for _ in range(self.width.lanes)]
         for i, block in enumerate(blocks):
             m.submodules[f"lane{i}"] = block
             lane = self.burst.word_select(i, 8 * LANE_BYTES)
             m.d.comb += [
-                block.lane.eq(Cat(Mux(half, 0, lane[:16]), lane[16:]) if self.width.half else lane),
+                block.lane.eq(Cat(Mux(bf16, 0, lane[:16]), lane[16:]) if self.width.bf16 else lane),
                 block.present.eq(self.present[i]),
                 block.e0.eq(e0),
                 self.gained.word_select(i, 8 * LANE_BYTES).eq(block.gained),
                 self.carries[i].eq(block.carry),
             ]
         # The lower half of each lane, and whether it is a lane; both as of the quantisers' outputs.
-        halves = self._halves(m) if self.width.half else []
+        narrow = self._narrow(m) if self.width.bf16 else []
         if self.width.groups == 1:
-            p = self._group(m, blocks, halves)
+            p = self._group(m, blocks, narrow)
             m.d.comb += [self.codes.eq(p.code), self.size.eq(p.size), self.aligned.eq(p.vector)]
             return m
         lower, upper = (
-            self._group(m, blocks[at : at + GROUP_LANES], halves[at : at + GROUP_LANES], prefix)
+            self._group(m, blocks[at : at + GROUP_LANES], narrow[at : at + GROUP_LANES], prefix)
             for at, prefix in ((0, "group0_"), (GROUP_LANES, "group1_"))
         )
         joined, size = join_parts(
@@ -104,42 +104,42 @@ class PlaneUnit(wiring.Component):
         m.d.comb += [self.codes.eq(both.codes), self.size.eq(size), self.aligned.eq(joined)]
         return m
 
-    def _halves(self, m: Module) -> list[LaneQuantiser]:
+    def _narrow(self, m: Module) -> list[LaneQuantiser]:
         """Add the quantisers of the even bf16 lanes."""
-        half, e0 = self.e0[-1], self.e0[:-1]
-        self._half = delayed(m, half, LaneQuantiser.LATENCY, name="half")
+        bf16, e0 = self.e0[-1], self.e0[:-1]
+        self._bf16 = delayed(m, bf16, LaneQuantiser.LATENCY, name="bf16")
         blocks = [LaneQuantiser(BF16_LANES) for _ in range(self.width.lanes)]
         for i, block in enumerate(blocks):
-            m.submodules[f"half{i}"] = block
+            m.submodules[f"narrow{i}"] = block
             gained = self.gained.word_select(i, 8 * LANE_BYTES)
             m.d.comb += [
                 block.lane.eq(self.burst.word_select(2 * i, 16)),
-                block.present.eq(half & self.present[i]),
+                block.present.eq(bf16 & self.present[i]),
                 block.e0.eq(e0),
                 self.carries[self.width.lanes + i].eq(block.carry),
             ]
-            with m.If(self._half):
+            with m.If(self._bf16):
                 m.d.comb += gained[:16].eq(block.gained)
         return blocks
 
     def _group(
-        self, m: Module, blocks: list[LaneQuantiser], halves: list[LaneQuantiser], prefix: str = ""
+        self, m: Module, blocks: list[LaneQuantiser], narrow: list[LaneQuantiser], prefix: str = ""
     ) -> Pipeline:
         """Return code, size and vector of a group, three stages after its quantised lanes."""
         p = Pipeline(m, prefix)
         # Byte j is bit j of every lane's integer; with bf16 lanes, half of word j.
         planes = [Cat(block.z[plane] for block in blocks) for plane in range(Z_BITS)]
-        even = [Cat(block.z[plane] for block in halves) for plane in range(BF16_LANES.planes)]
+        even = [Cat(block.z[plane] for block in narrow) for plane in range(BF16_LANES.planes)]
         used = [Cat(planes[plane], *even[plane : plane + 1]).any() for plane in range(Z_BITS)]
         p.let(planes=Cat(planes))
-        if self.width.half:
-            p.let(even=Cat(even), half=self._half)
+        if self.width.bf16:
+            p.let(even=Cat(even), bf16=self._bf16)
 
         # Stage 1: which planes hold a bit. Stage 2: how many planes there are. Stage 3: the choice.
-        p.stage(used=Cat(used), raw=Cat(block.raw for block in (*blocks, *halves)).any())
+        p.stage(used=Cat(used), raw=Cat(block.raw for block in (*blocks, *narrow)).any())
         p.let(words=Cat(block.lossy for block in blocks))
-        if self.width.half:
-            p.let(even_words=Cat(Cat(block.lossy, Const(0, 16)) for block in halves))
+        if self.width.bf16:
+            p.let(even_words=Cat(Cat(block.lossy, Const(0, 16)) for block in narrow))
         code = Signal(CODE_BITS, name=f"{prefix}code")
         with m.If(p.raw):
             m.d.comb += code.eq(RAW_CODE)
@@ -148,13 +148,13 @@ class PlaneUnit(wiring.Component):
                 m.d.comb += code.eq(min(plane + 1, _MOST_PLANES))
         p.stage(code=code)
         raw, words, vector = p.raw, p.words, p.planes
-        if self.width.half:
+        if self.width.bf16:
             # The one or the other has zeros in the lower half of a lane.
             words = words | p.even_words
             pairs = zip(p.even, p.planes, strict=False)
-            vector = Mux(p.half, Cat(Cat(pair) for pair in pairs), vector)
+            vector = Mux(p.bf16, Cat(Cat(pair) for pair in pairs), vector)
         p.stage(
-            size=code_bytes(p.code, p.half if self.width.half else None),
+            size=code_bytes(p.code, p.bf16 if self.width.bf16 else None),
             vector=Mux(raw, words, vector),
         )
         return p

@@ -20,7 +20,7 @@ from .wire_side import sent, shimmed
 TOS = wire.DEFAULT_BF16_TOS
 CONFIG = EngineConfig(parameters=wire.planes_parameters(wire.DEFAULT_K), bf16_tos=TOS)
 WITHOUT = replace(CONFIG, bf16_tos=None)
-HALVES = bf16_payload("gradients", 128)
+VALUES = bf16_payload("gradients", 128)
 """64 fp32 lanes' bytes of bf16 gradients."""
 
 
@@ -41,10 +41,10 @@ def _payloads() -> Sequence:
         CONFIG,
         (
             OPENING,
-            Case("60 bytes", _bf16(HALVES[:60]), V.SHORT),
-            Case("64 bytes", _bf16(HALVES[:64]), V.COMPRESSED),
-            Case("33 lanes", _bf16(HALVES[:66]), V.ALIGNMENT),
-            Case("68 bytes: two lanes in the last group", _bf16(HALVES[:68]), V.COMPRESSED),
+            Case("60 bytes", _bf16(VALUES[:60]), V.SHORT),
+            Case("64 bytes", _bf16(VALUES[:64]), V.COMPRESSED),
+            Case("33 lanes", _bf16(VALUES[:66]), V.ALIGNMENT),
+            Case("68 bytes: two lanes in the last group", _bf16(VALUES[:68]), V.COMPRESSED),
             Case("4608 lanes", _bf16(bf16_payload("gradients", 4608)), V.COMPRESSED),
             Case("4610 lanes", _bf16(bytes(9220)), V.LONG),
             Case("zeros", _bf16(bytes(1448)), V.COMPRESSED),
@@ -53,14 +53,14 @@ def _payloads() -> Sequence:
             Case("special values and class edges", _bf16(bf16_payload("edges", 512)), V.EXPANDED),
             Case("fp32 gradients between", tcp(GRADIENTS), V.COMPRESSED),
             Case("fp32 gradients as bf16", _bf16(GRADIENTS), V.EXPANDED),
-            Case("bf16 gradients as fp32", tcp(HALVES), V.COMPRESSED),
-            Case("ECN capable", tcp(HALVES, tos=TOS | 2), V.COMPRESSED),
-            Case("congestion experienced", tcp(HALVES, tos=TOS | 3), V.COMPRESSED),
-            Case("another ToS", tcp(HALVES, tos=0x30), V.UNTAGGED),
-            Case("VLAN", _bf16(HALVES, vlan=7), V.COMPRESSED),
-            Case("UDP", udp(HALVES, tos=TOS), V.COMPRESSED),
-            Case("UDP, VLAN", udp(HALVES, tos=TOS, vlan=1), V.COMPRESSED),
-            Case("UDP, 33 lanes", udp(HALVES[:66], tos=TOS), V.ALIGNMENT),
+            Case("bf16 gradients as fp32", tcp(VALUES), V.COMPRESSED),
+            Case("ECN capable", tcp(VALUES, tos=TOS | 2), V.COMPRESSED),
+            Case("congestion experienced", tcp(VALUES, tos=TOS | 3), V.COMPRESSED),
+            Case("another ToS", tcp(VALUES, tos=0x30), V.UNTAGGED),
+            Case("VLAN", _bf16(VALUES, vlan=7), V.COMPRESSED),
+            Case("UDP", udp(VALUES, tos=TOS), V.COMPRESSED),
+            Case("UDP, VLAN", udp(VALUES, tos=TOS, vlan=1), V.COMPRESSED),
+            Case("UDP, 33 lanes", udp(VALUES[:66], tos=TOS), V.ALIGNMENT),
             # 68 bytes: shim and code plane take 10, the raw group 32.
             Case("two bytes longer", _bf16(_lanes(*raw, 0x4080, *zeros, 0xBB00, 0)), V.EXPANDED),
             Case("as long as the payload", _bf16(_lanes(*raw, 0x4080, *zeros, 0, 0)), V.EXPANDED),
@@ -72,7 +72,7 @@ def _payloads() -> Sequence:
 
 
 def _phases() -> Sequence:
-    def segment(sequence: int, tos: int = TOS, flags: int = ACK, data: bytes = HALVES) -> bytes:
+    def segment(sequence: int, tos: int = TOS, flags: int = ACK, data: bytes = VALUES) -> bytes:
         return tcp(data, sequence=sequence, tos=tos, flags=flags)
 
     return Sequence(
@@ -92,13 +92,13 @@ def _phases() -> Sequence:
     )
 
 
-_ZERO = Case("bf16 at 0", tcp(HALVES, tos=0), V.UNTAGGED)
+_ZERO = Case("bf16 at 0", tcp(VALUES, tos=0), V.UNTAGGED)
 
 
 def transmitted() -> list[Sequence]:
     """Return every case of the transmit engine."""
     mixed = bf16_payload("edges", 16) + bf16_payload("fractions", 160)
-    off = (OPENING, Case("bf16", _bf16(HALVES), V.UNTAGGED), Case("fp32", tcp(GRADIENTS), V.COMPRESSED))
+    off = (OPENING, Case("bf16", _bf16(VALUES), V.UNTAGGED), Case("fp32", tcp(GRADIENTS), V.COMPRESSED))
     return [
         _payloads(),
         _phases(),
@@ -124,27 +124,27 @@ def transmitted() -> list[Sequence]:
             replace(CONFIG, tos=TOS, bf16_tos=0x28),
             (
                 OPENING,
-                Case("bf16 at 0x28", tcp(HALVES), V.COMPRESSED),
+                Case("bf16 at 0x28", tcp(VALUES), V.COMPRESSED),
                 Case("fp32 at 0x2C", _bf16(GRADIENTS), V.COMPRESSED),
             ),
         ),
         Sequence("E0 112", replace(CONFIG, parameters=wire.PlanesParameters(112)),
-                 (Case("bf16", _bf16(HALVES), V.DISABLED),)),
+                 (Case("bf16", _bf16(VALUES), V.DISABLED),)),
     ]  # fmt: skip
 
 
 def _restored() -> Sequence:
     frames = {
         "64 bytes of zeros": _bf16(bytes(64)),
-        "gradients": _bf16(HALVES),
-        "two lanes in the last group": _bf16(HALVES[:68]),
+        "gradients": _bf16(VALUES),
+        "two lanes in the last group": _bf16(VALUES[:68]),
         "4608 lanes": _bf16(bf16_payload("gradients", 4608)),
         "fractions": _bf16(bf16_payload("fractions", 512)),
-        "special values among gradients": _bf16(bf16_payload("edges", 16) + HALVES),
+        "special values among gradients": _bf16(bf16_payload("edges", 16) + VALUES),
         "fp32": tcp(GRADIENTS),
-        "VLAN": _bf16(HALVES, vlan=0x6FFF),
-        "UDP": udp(HALVES, tos=TOS),
-        "congestion experienced": tcp(HALVES, tos=TOS | 3),
+        "VLAN": _bf16(VALUES, vlan=0x6FFF),
+        "UDP": udp(VALUES, tos=TOS),
+        "congestion experienced": tcp(VALUES, tos=TOS | 3),
     }
     made = {name: sent(frame, CONFIG) for name, frame in frames.items()}
     return Sequence(
@@ -160,9 +160,9 @@ def _restored() -> Sequence:
 
 
 def _shims() -> list[Sequence]:
-    good, fp32 = sent(_bf16(HALVES), CONFIG), sent(tcp(GRADIENTS), CONFIG)
+    good, fp32 = sent(_bf16(VALUES), CONFIG), sent(tcp(GRADIENTS), CONFIG)
     bounds = tuple(
-        Case(f"2**-{k}", sent(_bf16(HALVES), config), V.RESTORED)
+        Case(f"2**-{k}", sent(_bf16(VALUES), config), V.RESTORED)
         for k in range(wire.MIN_K, wire.MAX_K + 1)
         for config in (replace(CONFIG, parameters=wire.planes_parameters(k)),)
     )
@@ -176,7 +176,7 @@ def _shims() -> list[Sequence]:
                 *(Case(f"byte 3 is {n}", patched(good, 57, f"{n:02x}"), V.BAD_SHIM) for n in numbers),
                 Case("version 1", patched(good, 56, "01"), V.BAD_SHIM),
                 Case("length of 129 lanes", patched(good, 58, "0102"), V.BAD_SHIM),
-                Case("raw bf16", _bf16(HALVES), V.NO_SHIM),
+                Case("raw bf16", _bf16(VALUES), V.NO_SHIM),
             ),
         ),
         Sequence(
@@ -197,7 +197,7 @@ def _shims() -> list[Sequence]:
 
 
 def _malformed() -> Sequence:
-    good = sent(_bf16(HALVES), CONFIG)
+    good = sent(_bf16(VALUES), CONFIG)
 
     def frame(block: str, lanes: int, **more: int) -> bytes:
         return shimmed(block, lanes, 117 + 128, version=2, lane_bytes=2, tos=TOS, **more)

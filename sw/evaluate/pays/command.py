@@ -111,9 +111,9 @@ def pays(
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
     host = measure.host()
-    lanes = CODECS[variant.codec].half_lanes
+    lanes = CODECS[variant.codec].bf16_lanes
     form = replace(
-        form, half_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
+        form, bf16_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))

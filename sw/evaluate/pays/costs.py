@@ -87,7 +87,7 @@ class Form:
     ``ratio``: of fp32 bytes to compressed ones, by how many ranks' values are in the sum. ``coder``: rates of
     software; None with a NIC or a box. ``engine``: bits per second that a NIC's engines take; ``box``: bits
     per second of the cable between host and box. ``widen``: bytes per second at which bf16 gradients become
-    fp32 and return in passes of their own; None where nothing does. ``half_lanes``: whether a NIC or a box
+    fp32 and return in passes of their own; None where nothing does. ``bf16_lanes``: whether a NIC or a box
     takes bf16 gradients as lanes of 16 bits.
     """
 
@@ -98,10 +98,10 @@ class Form:
     engine: float = ENGINE_RATE
     box: float | None = None
     widen: float | None = None
-    half_lanes: bool = False
+    bf16_lanes: bool = False
 
     @property
-    def of_halves(self) -> Form:
+    def of_bf16(self) -> Form:
         """The same form, for values of 2 bytes: as many compressed bytes."""
         return replace(self, bytes_per_value=2, ratio=lambda ranks: self.ratio(ranks) / 2)
 

@@ -79,14 +79,14 @@ class Scenario:
 
         They are over the gradients' own bytes.
         """
-        ratio = self.form.of_halves.ratio if self.gradients == "bfloat16" else self.form.ratio
+        ratio = self.form.of_bf16.ratio if self.gradients == "bfloat16" else self.form.ratio
         return ratio(1), 1.0 if self.returns_raw else ratio(self.nodes)
 
     @property
     def coded(self) -> tuple[float, Form]:
         """The bytes of the values that the codec takes, and their form: fp32 but for lanes of bf16."""
-        if self.gradients == "bfloat16" and self.form.half_lanes:
-            return 2 * self.values, self.form.of_halves
+        if self.gradients == "bfloat16" and self.form.bf16_lanes:
+            return 2 * self.values, self.form.of_bf16
         return 4 * self.values, self.form
 
     @property
@@ -193,7 +193,7 @@ class Prediction:
             )
         if scene.gradients == "bfloat16":
             lanes = "engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
-            widened = scene.form.where in ("nic", "box") and not scene.form.half_lanes
+            widened = scene.form.where in ("nic", "box") and not scene.form.bf16_lanes
             found.append(f"gradients are bf16 already, half the bytes{'; ' + lanes if widened else ''}")
         elif self.verdict == "not beside bf16":
             found.append(f"{fastest.name} gains as much, without a codec")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...system.address import parse_address
 from ...system.text import brief
 from ...tos.mark import tag
-from ...wire import DEFAULT_BF16_TOS, DEFAULT_TOS, HALF_CODECS
+from ...wire import BF16_CODECS, DEFAULT_BF16_TOS, DEFAULT_TOS
 from ..base import DEFAULT_TIMEOUT, Request, TransportError, name_of, ranks_text
 from ..probe import bf16_pattern, pattern, recognise, restored_bf16
 from .channel import Channel
@@ -239,7 +239,7 @@ def _bf16_of_nics(transport: TcpTransport, codec: Codec, tos: int) -> bool:
     other's does not restore it, the packets are lost until they are sent again with the first ToS byte. Their
     values do not matter then.
     """
-    if codec.codec not in HALF_CODECS or transport.size == 1 or tos == DEFAULT_BF16_TOS:
+    if codec.codec not in BF16_CODECS or transport.size == 1 or tos == DEFAULT_BF16_TOS:
         return False
     socks = transport.sockets(tagged=True).values()
     for sock in socks:

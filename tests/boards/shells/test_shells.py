@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 @cache
 def engine(shape: EngineShape, engines: int = 1) -> str:
     """Verilog of the engine pair."""
-    return emit_nic(shape.codec.name, shape.lanes, engines, shape.half)
+    return emit_nic(shape.codec.name, shape.lanes, engines, shape.bf16)
 
 
 def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, **parameters: Any) -> None:
@@ -46,7 +46,7 @@ def simulate(tmp_path: Path, board: str, options: Options, bench: str = "", /, *
     top = target.top or (target.module if target.make else "inceptionn_generic")
     path = HERE / f"bench_{bench or board.replace('-', '_')}.py"
     libraries = {ENGINE: engine(options.shape, options.engines)}
-    codec = NicCodec(options.shape.codec.spec, options.half).variant
+    codec = NicCodec(options.shape.codec.spec, options.bf16).variant
     runner.run_bench(source, top, path, libraries=libraries, parameters={"codec": codec, **parameters})
 
 
@@ -84,23 +84,23 @@ def test_engine_clock(ratio: Fraction, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "half", [pytest.param(False, id="paper"), pytest.param(True, id="bf16", marks=pytest.mark.exhaustive)]
+    "bf16", [pytest.param(False, id="paper"), pytest.param(True, id="bf16", marks=pytest.mark.exhaustive)]
 )
-def test_netfpga_sume(half: bool, tmp_path: Path) -> None:
-    simulate(tmp_path, "netfpga-sume", Options(codec="planes" if half else "paper", half=half))
+def test_netfpga_sume(bf16: bool, tmp_path: Path) -> None:
+    simulate(tmp_path, "netfpga-sume", Options(codec="planes" if bf16 else "paper", bf16=bf16))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("width", "half"),
+    ("width", "bf16"),
     [
         *((64, False), (256, True)),
         *(pytest.param(width, False, marks=pytest.mark.exhaustive) for width in (128, 256, 512)),
     ],
 )
-def test_corundum(width: int, half: bool, tmp_path: Path) -> None:
-    codec = "planes" if half else "paper"
-    simulate(tmp_path, "corundum", Options(data_width=width, codec=codec, half=half), width=width)
+def test_corundum(width: int, bf16: bool, tmp_path: Path) -> None:
+    codec = "planes" if bf16 else "paper"
+    simulate(tmp_path, "corundum", Options(data_width=width, codec=codec, bf16=bf16), width=width)
 
 
 @pytest.mark.parametrize(("engines", "lanes"), [(1, 8), (2, 8), (1, 16)])

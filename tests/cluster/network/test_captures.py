@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MakeCluster, gradients, halves, result, start, wait_for_line
+from cluster_hosts import MakeCluster, bf16_gradients, gradients, result, start, wait_for_line
 from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap
 
@@ -20,7 +20,7 @@ CLASSES = {
     "paper": ["lanes.zero", "lanes.bits8", "lanes.bits16", "lanes.raw"],
     "planes": [f"groups.code{code}" for code in range(16)],
 }
-CLASSES["planes-half"] = CLASSES["planes"]
+CLASSES["planes-bf16"] = CLASSES["planes"]
 
 
 @pytest.fixture(params=NIC_VARIANTS)
@@ -35,7 +35,7 @@ def captures(codec: str, make_cluster: MakeCluster, tmp_path: Path) -> tuple[Pat
 
     The values are bf16 where the NIC has bf16 lanes.
     """
-    marked = "bf16" if NIC_VARIANTS[codec].half else "1"
+    marked = "bf16" if NIC_VARIANTS[codec].bf16 else "1"
     cluster = make_cluster(2, "golden", codecs=codec, pcap=tmp_path)
     sink = start(cluster, 1, "receive", tmp_path, 6000, marked)
     wait_for_line(sink)
@@ -63,7 +63,7 @@ def test_both_sides_of_the_nic_are_recorded(codec: str, captures: tuple[Path, di
         at = (segment.seq - segments[0].seq) % 2**32
         assert at <= len(carried)
         carried[at : at + len(segment.payload)] = bytes(segment.payload)
-    assert carried == (halves if NIC_VARIANTS[codec].half else gradients)(1, 100_000).tobytes()
+    assert carried == (bf16_gradients if NIC_VARIANTS[codec].bf16 else gradients)(1, 100_000).tobytes()
 
 
 def test_the_dissector_reads_what_the_engines_wrote(
@@ -86,7 +86,7 @@ def test_the_dissector_reads_what_the_engines_wrote(
         assert sum(int(row[field]) for row in rows) == registers[counter]
     assert {row["malformed"] for row in rows} <= {"0", "False"}
     assert {row[fields[2]] for row in rows} == {"122" if codec == "paper" else "117"}
-    assert {row["type"] for row in rows} == {"bf16" if NIC_VARIANTS[codec].half else "fp32"}
+    assert {row["type"] for row in rows} == {"bf16" if NIC_VARIANTS[codec].bf16 else "fp32"}
     assert sum(int(row["length"]) for row in rows) == NIC_VARIANTS[codec].payload_bytes(registers)
     saved = registers["TX_BYTES_IN"] - registers["TX_BYTES_OUT"]
     wire_bytes = sum(round(int(row["length"]) / float(row["ratio"])) for row in rows)

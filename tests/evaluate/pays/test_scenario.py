@@ -48,7 +48,7 @@ def test_no_when_it_is_no(changes: dict[str, Any], reason: str) -> None:
 
 def test_lanes_of_bf16_halve_what_hosts_send() -> None:
     """In a NIC the host sends its bf16 values as they are; without such lanes, as fp32."""
-    halves, lanes = {"gradients": "bfloat16", "size": 49e6}, Form("nic", constant(13.0), half_lanes=True)
+    halves, lanes = {"gradients": "bfloat16", "size": 49e6}, Form("nic", constant(13.0), bf16_lanes=True)
     slow, fast = (predict(scene(form=lanes, link=Link(rate), **halves)) for rate in (1e9, 1e11))
     assert slow.scenario.ratios == (6.5, 6.5)
     assert slow.verdict == "yes"

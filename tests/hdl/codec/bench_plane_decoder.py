@@ -36,16 +36,16 @@ BEAT_BITS = 8 * LANE_BYTES * WIDTH
 MARK_BITS = BEAT_BITS // WORDS
 ONE_GROUP = (1 << MARK_BITS * GROUP_LANES // WIDTH) - 1
 """The marks of a word's first group."""
-BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(BEAT), group_layout(BEAT, DECODER.MARKS, MARK_BITS + BEAT.half)
+BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(BEAT), group_layout(BEAT, DECODER.MARKS, MARK_BITS + BEAT.bf16)
 BEAT_LAYOUT = plane_beat(BEAT)
 POSITIONS = 1 << position_bits(BEAT)
 CYCLE_LIMIT = 100_000
 
 
-def size_of(word: int, half: bool) -> int:
-    """Bytes of the data that a word of marks announces, with ``half`` of bf16 lanes."""
+def size_of(word: int, bf16: bool) -> int:
+    """Bytes of the data that a word of marks announces, with ``bf16`` of bf16 lanes."""
     if PLANES:
-        sizes = (BF16_LANES if half else FP32_LANES).code_bytes
+        sizes = (BF16_LANES if bf16 else FP32_LANES).code_bytes
         return sum(sizes[word >> at & RAW_CODE] for at in range(0, MARK_BITS, CODE_BITS))
     return sum(TAG_BYTES[word >> at & 3] for at in range(0, MARK_BITS, 2))
 
@@ -126,13 +126,13 @@ class Plane:
         """Fields of every group that are not arbitrary."""
         groups = []
         position = self.origin
-        half = BEAT.half and self.base >= BF16_LANES.shim_offset
+        bf16 = BEAT.bf16 and self.base >= BF16_LANES.shim_offset
         for index, word in enumerate(self.words):
             last = index == len(self.words) - 1
             marks = word & ONE_GROUP if last and self.alone else word
-            end = (position + size_of(marks, half)) % POSITIONS
+            end = (position + size_of(marks, bf16)) % POSITIONS
             group = {
-                DECODER.MARKS: word | half << MARK_BITS if PLANES else marks,
+                DECODER.MARKS: word | bf16 << MARK_BITS if PLANES else marks,
                 "start": position,
                 "end": end,
                 "last": last,

@@ -24,7 +24,7 @@ PLANES = bench_parameters().get("codec") == "planes"
 BUFFER = PlaneBuffer if PLANES else BurstBuffer
 LATENCY = BUFFER.latency_of(BEAT)
 CODES_BITS = CODE_BITS * WIDTH // GROUP_LANES
-MARKS, MARK_BITS = ("codes", CODES_BITS + BEAT.half) if PLANES else ("tags", 2 * WIDTH)
+MARKS, MARK_BITS = ("codes", CODES_BITS + BEAT.bf16) if PLANES else ("tags", 2 * WIDTH)
 """What tells the sizes: a code per group and the type of the lanes, or a tag per lane."""
 REQUEST = group_request(BEAT, MARKS, MARK_BITS)
 

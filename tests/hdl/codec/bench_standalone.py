@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of StandaloneCompressor and StandaloneDecompressor, each against the golden model.
 
-Parameters ``part``, the name in the catalogue, ``lanes``, ``half`` and ``codec``; ``short`` is a smaller
+Parameters ``part``, the name in the catalogue, ``lanes``, ``bf16`` and ``codec``; ``short`` is a smaller
 sweep, for a slower simulator. Lanes of fp32 become blocks, and blocks lanes.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of the codecs' lanes and units: inputs in each cycle, answers a fixed time later.
 
-Parameters ``part``, the name in the catalogue, ``lanes``, ``half`` and ``codec``. Proofs hold these parts to
+Parameters ``part``, the name in the catalogue, ``lanes``, ``bf16`` and ``codec``. Proofs hold these parts to
 their algorithms; the bench shows each part at work against the golden model.
 """
 

@@ -6,7 +6,7 @@ import pytest
 from inceptionn.hdl.codec.shape import EngineShape
 
 
-def test_half_needs_planes() -> None:
-    assert EngineShape.of(16, "planes", half=True).half
+def test_bf16_needs_planes() -> None:
+    assert EngineShape.of(16, "planes", bf16=True).bf16
     with pytest.raises(ValueError, match="bf16 lanes need the codec planes, not 'paper'"):
-        EngineShape.of(half=True)
+        EngineShape.of(bf16=True)

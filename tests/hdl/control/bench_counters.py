@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of FrameCounters against sums: parameters ``direction``, ``codec``, ``half``, ``start``."""
+"""cocotb bench of FrameCounters against sums: parameters ``direction``, ``codec``, ``bf16``, ``start``."""
 
 import random
 from collections import Counter, deque
@@ -27,9 +27,9 @@ from inceptionn.wire import Verdict
 
 DIRECTION = bench_parameters()["direction"]
 CODEC = codec_of(bench_parameters().get("codec", "paper"))
-HALF = bench_parameters().get("half", False)
+BF16 = bench_parameters().get("bf16", False)
 START = bench_parameters().get("start", 0)
-REGISTERS = registers_of(CODEC.name, HALF)
+REGISTERS = registers_of(CODEC.name, BF16)
 SLOTS = sorted(REGISTERS.counters(DIRECTION))
 SETTLE = 112
 """Cycles after which an event is in its counter."""
@@ -52,7 +52,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
         "bytes_out": source.choice((0, 1, MAX_BYTES, source.getrandbits(17))),
         "counts": tuple(source.choice((0, MAX_COUNT, source.randint(0, MAX_COUNT))) for _ in CLASSES),
         "lanes": source.choice((0, MAX_LANES, source.getrandbits(12))),
-        "half": source.randrange(2),
+        "bf16": source.randrange(2),
         "frame_in": source.randrange(2),
         "frame_out": source.randrange(2),
     }
@@ -60,7 +60,7 @@ def random_events(source: random.Random) -> dict[str, int | tuple[int, ...]]:
 
 def largest_events(verdict: Verdict) -> dict[str, int | tuple[int, ...]]:
     """Return the most that a cycle can bring, always to the same counters."""
-    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES, "half": int(HALF)}
+    sizes = {"bytes_in": MAX_BYTES, "bytes_out": MAX_BYTES, "lanes": MAX_LANES, "bf16": int(BF16)}
     sizes["counts"] = (MAX_COUNT,) * len(CLASSES)
     return {"reports_valid": 1, "verdict": verdict, **sizes, "frame_in": 1, "frame_out": 1}
 
@@ -98,10 +98,10 @@ class TB(TestBench):
             or largest_events(Verdict.BAD) | dict.fromkeys(("reports_valid", "frame_in", "frame_out"), 0),
         )
         names = ("verdict", "bytes_in", "bytes_out", *(() if CODEC.spec.counts_lanes else ("lanes",)))
-        names += ("half",) * HALF
+        names += ("bf16",) * BF16
         report = {name: events[name] for name in names} | {"counts": list(events["counts"])}
         dut.reports_payload.value = (
-            frame_report(EngineShape.of(codec=CODEC.name, half=HALF)).const(report).as_bits()
+            frame_report(EngineShape.of(codec=CODEC.name, bf16=BF16)).const(report).as_bits()
         )
         for name in ("reports_valid", "frame_in", "frame_out"):
             getattr(dut, name).value = events[name]
@@ -118,14 +118,14 @@ class TB(TestBench):
             if events["verdict"] in VERDICTS[DIRECTION]:
                 amounts[events["verdict"]] = 1
             amounts |= {SLOT_BYTES_IN: events["bytes_in"], SLOT_BYTES_OUT: events["bytes_out"]}
-            half = HALF and events["half"]
-            if HALF:
-                amounts[SLOT_BF16] = half
+            bf16 = BF16 and events["bf16"]
+            if BF16:
+                amounts[SLOT_BF16] = bf16
             if DIRECTION == "tx":
                 amounts |= {REGISTERS.class_slot(i): events["counts"][i] for i in CLASSES}
                 if not CODEC.spec.counts_lanes:
-                    amounts[SLOT_LANES] = 0 if half else events["lanes"]
-                    amounts[SLOT_BF16 + 1] = 2 * half * events["lanes"]
+                    amounts[SLOT_LANES] = 0 if bf16 else events["lanes"]
+                    amounts[SLOT_BF16 + 1] = 2 * bf16 * events["lanes"]
         self.sums.update(amounts)
         if self.reads and self.cycle == self.reads[0][0] + COUNTER_READ_LATENCY:
             # Sampled at the edge that ends the cycle in which the data are there.

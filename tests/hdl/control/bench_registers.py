@@ -2,7 +2,7 @@
 """cocotb bench of Management: every word of the aperture against the register table, through AXI4-Lite.
 
 Proofs hold the bank to the rules of AXI4-Lite, in any order of its channels, and to the edges of the
-parameters. Parameters, neither needed: ``codec``, ``half``.
+parameters. Parameters, neither needed: ``codec``, ``bf16``.
 """
 
 import random
@@ -32,10 +32,10 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import DEFAULT_MAX_PAYLOAD, Verdict, codec_spec
 
-CODEC, HALF = bench_parameters().get("codec", "paper"), bench_parameters().get("half", False)
-SHAPE = EngineShape.of(codec=CODEC, half=HALF)
+CODEC, BF16 = bench_parameters().get("codec", "paper"), bench_parameters().get("bf16", False)
+SHAPE = EngineShape.of(codec=CODEC, bf16=BF16)
 SPEC = codec_spec(CODEC)
-REGISTERS = registers_of(CODEC, HALF)
+REGISTERS = registers_of(CODEC, BF16)
 SLOTS = {direction: REGISTERS.counters(direction) for direction in DIRECTIONS}
 SETTLE = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
@@ -44,10 +44,10 @@ CONTROL = [register for register in REGISTERS if register.fields]
 
 
 def pack_report(
-    verdict: int, bytes_in: int, bytes_out: int, counts: tuple[int, ...] = (), lanes: int = 0, half: int = 0
+    verdict: int, bytes_in: int, bytes_out: int, counts: tuple[int, ...] = (), lanes: int = 0, bf16: int = 0
 ) -> int:
     layout = frame_report(SHAPE)
-    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": lanes, "half": half}
+    report = {"verdict": verdict, "bytes_in": bytes_in, "bytes_out": bytes_out, "lanes": lanes, "bf16": bf16}
     known = {name: report[name] for name in report if name in layout.members}
     counts = counts or (0,) * len(SPEC.classes)
     return layout.const(known | {"counts": list(counts)}).as_bits()
@@ -65,7 +65,7 @@ def unpack_config(word: int) -> dict[str, int]:
 def settings(dut, direction: str) -> dict[str, int]:
     """Return the settings that an engine sees."""
     seen = unpack_config(int(getattr(dut, f"{direction}_config").value))
-    return seen | ({"bf16_tos": int(getattr(dut, f"{direction}_bf16_tos").value)} if HALF else {})
+    return seen | ({"bf16_tos": int(getattr(dut, f"{direction}_bf16_tos").value)} if BF16 else {})
 
 
 class RegisterModel:
@@ -110,7 +110,7 @@ class RegisterModel:
             "min_payload": self.field("PAYLOAD", "MIN"),
             "max_payload": self.field("PAYLOAD", "MAX"),
             "learn_phases": self.field("CONTROL", "LEARN_PHASES"),
-            **({"bf16_tos": self.bf16_tos} if HALF else {}),
+            **({"bf16_tos": self.bf16_tos} if BF16 else {}),
         }
 
     @property
@@ -179,7 +179,7 @@ async def reset_values(tb):
     """Every word of the aperture, as the table says, and what the engines see."""
     for direction in DIRECTIONS:
         reset = {name: value for name, value in DEFAULT_CONFIG.items() if name in settings(tb.dut, direction)}
-        assert settings(tb.dut, direction) == reset | ({"bf16_tos": 0x2C} if HALF else {})
+        assert settings(tb.dut, direction) == reset | ({"bf16_tos": 0x2C} if BF16 else {})
     for address in range(0, 1 << ADDRESS_WIDTH, 4):
         assert await tb.read(address) == tb.model.read(address), hex(address)
 
@@ -221,7 +221,7 @@ async def random_traffic(tb, probability):
             assert settings(tb.dut, direction) == tb.model.config(direction), f"after a write to {word:#x}"
 
 
-@TB.test(skip=not HALF)
+@TB.test(skip=not BF16)
 async def an_older_driver(tb):
     """Check that a driver that knows no bf16 lanes turns them off, by writing 0 to their byte of TOS."""
     assert REGISTERS["VERSION"]["BF16"].get((await tb.read(REGISTERS["VERSION"].offset))[0]) == 1
@@ -247,9 +247,9 @@ async def counters_and_clear(tb):
                 compressed = verdict == Verdict.COMPRESSED
                 bits = frame_report(SHAPE)["counts"].shape.elem_shape
                 counts = tuple(source.getrandbits(bits) if compressed else 0 for _ in SPEC.classes)
-                lanes, half = source.getrandbits(12) if compressed else 0, HALF and source.randrange(2)
+                lanes, bf16 = source.getrandbits(12) if compressed else 0, BF16 and source.randrange(2)
                 valid, frame_in, frame_out = (source.randrange(2) for _ in range(3))
-                report = pack_report(verdict, *sizes, counts, lanes, half)
+                report = pack_report(verdict, *sizes, counts, lanes, bf16)
                 getattr(dut, f"{direction}_reports_payload").value = report
                 getattr(dut, f"{direction}_reports_valid").value = valid
                 getattr(dut, f"{direction}_frame_in").value = frame_in
@@ -257,11 +257,11 @@ async def counters_and_clear(tb):
                 amounts = {SLOT_FRAMES_IN: frame_in, SLOT_FRAMES_OUT: frame_out}
                 if valid:
                     amounts |= {verdict: 1, SLOT_BYTES_IN: sizes[0], SLOT_BYTES_OUT: sizes[1]}
-                    amounts |= {SLOT_BF16: half} if HALF else {}
+                    amounts |= {SLOT_BF16: bf16} if BF16 else {}
                     if compressed:
                         amounts |= {REGISTERS.class_slot(i): count for i, count in enumerate(counts)}
                     if compressed and not SPEC.counts_lanes:
-                        amounts |= {SLOT_BF16 + 1: 2 * lanes} if half else {SLOT_LANES: lanes}
+                        amounts |= {SLOT_BF16 + 1: 2 * lanes} if bf16 else {SLOT_LANES: lanes}
                 for slot, amount in amounts.items():
                     expected[slots[slot].name] += amount
         await RisingEdge(dut.aclk)

@@ -30,15 +30,15 @@ def test_document_is_the_table() -> None:
 def test_markdown_names_every_register_and_field(tmp_path: Path) -> None:
     write_map_markdown(tmp_path / "map.md")
     text = (tmp_path / "map.md").read_text(encoding="utf-8")
-    for register in (*REGISTERS, *registers_of("planes"), *registers_of("planes", half=True)):
+    for register in (*REGISTERS, *registers_of("planes"), *registers_of("planes", bf16=True)):
         assert f"| `{register.offset:#05x}` | `{register.name}` |" in text
         for part in register.fields:
             assert f"| `{register.name}.{part.name}` | {part.bits} | `{part.reset:#x}` |" in text
 
 
-@pytest.mark.parametrize(("codec", "half"), [("paper", False), ("planes", False), ("planes", True)])
-def test_json_holds_the_table(codec: str, half: bool, tmp_path: Path) -> None:
-    registers = registers_of(codec, half)
+@pytest.mark.parametrize(("codec", "bf16"), [("paper", False), ("planes", False), ("planes", True)])
+def test_json_holds_the_table(codec: str, bf16: bool, tmp_path: Path) -> None:
+    registers = registers_of(codec, bf16)
     write_map_json(tmp_path / "map.json", registers)
     found = json.loads((tmp_path / "map.json").read_text(encoding="utf-8"))
     assert found["address_width"] == ADDRESS_WIDTH
@@ -46,7 +46,7 @@ def test_json_holds_the_table(codec: str, half: bool, tmp_path: Path) -> None:
         Register(**{**entry, "fields": tuple(Field(**part) for part in entry["fields"])})
         for entry in ({k: v for k, v in r.items() if k != "reset"} for r in found["registers"])
     )
-    assert (found["codec"], found.get("half", False)) == (codec, half)
+    assert (found["codec"], found.get("bf16", False)) == (codec, bf16)
     assert rebuilt == registers.registers
     assert [entry["reset"] for entry in found["registers"]] == [register.reset for register in registers]
 
@@ -83,14 +83,14 @@ def test_codecs_differ_in_version_parameters_and_class_counters() -> None:
 
 
 def test_bf16_lanes_add_registers() -> None:
-    planes, half = registers_of("planes"), registers_of("planes", half=True)
-    assert half["VERSION"].reset ^ planes["VERSION"].reset == half["VERSION"]["BF16"].mask == 0x100
-    assert half["TOS"].reset ^ planes["TOS"].reset == half["TOS"]["BF16"].put(0x2C) == 0x2C0000
+    planes, bf16 = registers_of("planes"), registers_of("planes", bf16=True)
+    assert bf16["VERSION"].reset ^ planes["VERSION"].reset == bf16["VERSION"]["BF16"].mask == 0x100
+    assert bf16["TOS"].reset ^ planes["TOS"].reset == bf16["TOS"]["BF16"].put(0x2C) == 0x2C0000
     known = {register.name for register in planes}
-    added = {register.name: register.offset for register in half if register.name not in known}
+    added = {register.name: register.offset for register in bf16 if register.name not in known}
     assert added == {"TX_COMPRESSED_BF16": 0x328, "TX_LANES_BF16": 0x330, "RX_RESTORED_BF16": 0x368}
-    assert {r.name for r in half if r.fields and r.reset != planes[r.name].reset} == {"VERSION", "TOS"}
-    text = half["TX_GROUPS_CODE_3"].description
+    assert {r.name for r in bf16 if r.fields and r.reset != planes[r.name].reset} == {"VERSION", "TOS"}
+    text = bf16["TX_GROUPS_CODE_3"].description
     assert text == "Groups of 8 fp32 or 16 bf16 lanes with code 3 in compressed frames."
 
 

@@ -35,18 +35,18 @@ RATE = 0.995
 """Fewest beats per cycle on the side of the payloads."""
 
 
-def of_code(size: int, code: int, half: bool) -> bytes:
+def of_code(size: int, code: int, is_bf16: bool) -> bytes:
     """Return a payload of groups of one code; raw groups alternate with groups of zeros."""
     steps = {0: 0.0, 1: -1.0, RAW_CODE: 2.0**13}.get(code, 2.0 ** (code - 2))
     lanes = np.full(size // 4, steps * 2.0 ** (1 - DEFAULT_K), "<f4")
     if code == RAW_CODE:
         lanes[np.arange(len(lanes)) % 16 < 8] = 0
     words = lanes.view("<u4")
-    return words.tobytes() if not half else np.repeat(words >> 16, 2).astype("<u2").tobytes()
+    return words.tobytes() if not is_bf16 else np.repeat(words >> 16, 2).astype("<u2").tobytes()
 
 
-def frame_of(data: bytes, half: bool, **fields: int) -> bytes:
-    return tcp(data, tos=bf16.TOS if half else TOS, **fields)
+def frame_of(data: bytes, is_bf16: bool, **fields: int) -> bytes:
+    return tcp(data, tos=bf16.TOS if is_bf16 else TOS, **fields)
 
 
 def arriving(frame: bytes) -> bytes:
@@ -68,11 +68,11 @@ async def mixed_traffic(tb, pauses):
     flows, stimuli = FlowTable(), []
     for number in range(150):
         size, kind = random.choice([64, 1448, random.randrange(64, 1448, 4)]), random.choice(list(KINDS))
-        half = random.random() < 0.5
-        data = bf16_payload(kind, size // 2) if half else payload(kind, size // 4, number)
+        is_bf16 = random.random() < 0.5
+        data = bf16_payload(kind, size // 2) if is_bf16 else payload(kind, size // 4, number)
         vlan = random.choice([None, 7])
         make = random.choice([tcp, udp])
-        frame = make(data, tos=random.choice([bf16.TOS if half else TOS] * 4 + [0]), vlan=vlan)
+        frame = make(data, tos=random.choice([bf16.TOS if is_bf16 else TOS] * 4 + [0]), vlan=vlan)
         if not TRANSMIT and random.random() < 0.8:
             frame = transmit(frame, CONFIG, flows).frame
             if random.random() < 0.2:  # a bit flipped on the way, in shim or block
@@ -80,7 +80,7 @@ async def mixed_traffic(tb, pauses):
                 at = random.randrange(headers, len(frame))
                 frame = frame[:at] + bytes([frame[at] ^ 1 << random.randrange(8)]) + frame[at + 1 :]
         config = random.choice([CONFIG, CONFIG, bf16.CONFIG, bf16.WITHOUT])
-        stimuli.append(Stimulus(frame, random.random() < 0.05, config, f"{kind}, half {half}"))
+        stimuli.append(Stimulus(frame, random.random() < 0.05, config, f"{kind}, bf16 {is_bf16}"))
     await tb.run(stimuli, pauses)
 
 
@@ -102,8 +102,8 @@ async def every_shape_of_headers(tb, pauses):
 @ENGINE.test()
 async def checksums_next_to_zero(tb):
     edges = sent_checksum_edges if TRANSMIT else restored_checksum_edges
-    halves = edges(CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
-    found = verdicts(await tb.run(edges(CONFIG) + halves))
+    narrow = edges(CONFIG, bf16.TOS, lambda kind, lanes: bf16_payload(kind, 2 * lanes))
+    found = verdicts(await tb.run(edges(CONFIG) + narrow))
     assert not TRANSMIT or Verdict.AMBIGUOUS in found
 
 
@@ -120,7 +120,7 @@ async def longer_than_it_holds(tb):
 async def output_stalled_for_long(tb):
     """Rings and queues fill up, the input waits, and nothing is lost."""
     data = [
-        (bf16_payload if half else payload)(kind, 64) for half in (0, 1) for kind in ("zeros", "gradients")
+        make(kind, 64) for make in (payload, bf16_payload) for kind in ("zeros", "gradients")
     ]
     frames = [arriving(frame_of(data[i % 4], i % 4 > 1, sequence=i << 8)) for i in range(120)]
     await run_stalled(tb, [Stimulus(frame, config=CONFIG) for frame in frames], 3500)

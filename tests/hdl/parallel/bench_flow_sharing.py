@@ -3,7 +3,7 @@
 
 The referee is the golden transmit engine, once with one table that sees all frames, and once as several
 engines, each with a table of its own that sees the shared frames and a share of the others. Parameter
-``half``, not needed: engines with bf16 lanes.
+``bf16``, not needed: engines with bf16 lanes.
 """
 
 import random
@@ -22,9 +22,9 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import DEFAULT_BF16_TOS, planes_parameters
 
 ENGINES = 3
-HALF = bench_parameters().get("half", False)
+BF16 = bench_parameters().get("bf16", False)
 BASE = EngineConfig()
-if HALF:
+if BF16:
     BASE = EngineConfig(parameters=planes_parameters(10), bf16_tos=DEFAULT_BF16_TOS)
 LEARNING = replace(BASE, learn_phases=True)
 CONFIGS = (
@@ -34,7 +34,7 @@ CONFIGS = (
     replace(LEARNING, min_payload=80),
     *(replace(one, tos=0x68) for one in (BASE, LEARNING)),
     *(replace(one, tos_mask=0) for one in (BASE, LEARNING)),
-    *([replace(LEARNING, bf16_tos=BASE.tos), replace(LEARNING, bf16_tos=0x68)] if HALF else []),
+    *([replace(LEARNING, bf16_tos=BASE.tos), replace(LEARNING, bf16_tos=0x68)] if BF16 else []),
 )
 FLAGS = (ACK, ACK, ACK, SYN, SYN | ACK, FIN, FIN | ACK, RST, RST | ACK, SYN | FIN, SYN | RST, 0xF8)
 
@@ -43,7 +43,7 @@ Frame = tuple[bytes, bool, EngineConfig]
 
 def frame(flow: Flow, **changes) -> bytes:
     """Return a segment of ``flow`` with a ToS byte of one of the kinds of lanes."""
-    tos = DEFAULT_BF16_TOS if HALF and random.random() < 0.5 else BASE.tos
+    tos = DEFAULT_BF16_TOS if BF16 and random.random() < 0.5 else BASE.tos
     return segment(flow, **{"tos": tos} | changes)
 
 
@@ -90,14 +90,14 @@ class TB(Lockstep):
         """``offer``: probability per cycle that a frame begins."""
         waiting = deque(frames)
         while waiting or self.sent:
-            inputs = {"frames_payload": {}} | ({"bf16_tos": random.getrandbits(8)} if HALF else {})
+            inputs = {"frames_payload": {}} | ({"bf16_tos": random.getrandbits(8)} if BF16 else {})
             if waiting and random.random() < offer:
                 data, _, config = waiting[0]
                 noise = random.randbytes(HEADER_BYTES)
                 header = (data + noise[len(data) :])[:HEADER_BYTES]
                 beginning = {"header": int.from_bytes(header, "little"), "config": bits(config)}
                 inputs |= {"frames_valid": 1, "frames_payload": beginning}
-                inputs |= {"bf16_tos": config.bf16_tos} if HALF else {}
+                inputs |= {"bf16_tos": config.bf16_tos} if BF16 else {}
                 self.sent.append(waiting.popleft())
                 self.due(FlowSharing.LATENCY, shared_valid=1)
             await self.step(**inputs)
@@ -134,7 +134,7 @@ async def shares_no_more_than_it_must(tb):
     """Share segments with SYN, FIN or RST, and with ``learn_phases`` every tagged one; nothing else."""
     cases = []
     for vlan in (None, 0x123):
-        for tos in (BASE.tos, BASE.tos | 3, 0, *([DEFAULT_BF16_TOS] if HALF else [])):
+        for tos in (BASE.tos, BASE.tos | 3, 0, *([DEFAULT_BF16_TOS] if BF16 else [])):
             for flags in range(256):
                 for config in random.sample(CONFIGS, 3):
                     data = frame(random_flow(), tos=tos, vlan=vlan, flags=flags)

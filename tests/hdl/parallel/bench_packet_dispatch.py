@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of PacketDispatch: whole frames to one engine each or to all, in order, with their settings.
 
-Parameters ``engines``, ``flows``; ``half``, not needed: engines with bf16 lanes.
+Parameters ``engines``, ``flows``; ``bf16``, not needed: engines with bf16 lanes.
 """
 
 import random
@@ -23,14 +23,14 @@ from inceptionn.wire import BURST_BYTES
 
 ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
 WIDTH = ENGINES * BURST_BYTES
-HALF = bench_parameters().get("half", False)
+BF16 = bench_parameters().get("bf16", False)
 TOS_AT = ConfigBits.as_shape().size
 """Where the ToS byte of bf16 lanes follows the other settings."""
 
 
 def settings_of(config: EngineConfig, bf16_tos: int = 0x2C) -> int:
     """All settings of a frame as one number."""
-    return bits(config) | (bf16_tos << TOS_AT if HALF else 0)
+    return bits(config) | (bf16_tos << TOS_AT if BF16 else 0)
 
 
 CONFIGS = [settings_of(EngineConfig(max_payload=9000 - n), 0x2C + 4 * n) for n in range(5)]
@@ -69,13 +69,13 @@ class TB(TestBench):
         dut, first = self.dut, True
         while True:
             await RisingEdge(dut.aclk)
-            value = random.getrandbits(TOS_AT + 8 * HALF)
+            value = random.getrandbits(TOS_AT + 8 * BF16)
             if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
                 if first:
                     value = self.settings.popleft()
                 first = bool(dut.s_axis_tlast.value)
             dut.config.value = value % (1 << TOS_AT)
-            if HALF:
+            if BF16:
                 dut.bf16_tos.value = value >> TOS_AT
             if dut.frames_valid.value:
                 route = ROUTE.from_bits(int(dut.frames_payload.value))
@@ -84,7 +84,7 @@ class TB(TestBench):
     async def _engine(self, i: int) -> None:
         dut = self.dut
         valid, ready, last = (getattr(dut, f"m_axis_{i}_{name}") for name in ("tvalid", "tready", "tlast"))
-        shown = [getattr(dut, f"engine_{name}_{i}") for name in ("config", *(["bf16_tos"] * HALF))]
+        shown = [getattr(dut, f"engine_{name}_{i}") for name in ("config", *(["bf16_tos"] * BF16))]
         collected, reported = getattr(dut, f"collected_{i}"), getattr(dut, f"reported_{i}")
         first, look, ended, counted, opened = True, False, 0, 0, 0
         while True:
@@ -199,7 +199,7 @@ async def shared_frames(tb):
         (tcp(b"", flags=SYN), plain, True),
         (tcp(b"", flags=FIN, tos=0), plain, True), (tcp(bytes(99), flags=RST), plain, True),
         (tcp(bytes(400)), learning, True), (tcp(bytes(400), tos=0), learning, False),
-        (tcp(bytes(400), tos=0x2C), learning, HALF),
+        (tcp(bytes(400), tos=0x2C), learning, BF16),
     ]  # fmt: skip
     frames, configs, expected = (list(column) for column in zip(*cases, strict=True))
     for frame, config in zip(frames, configs, strict=True):

@@ -5,4 +5,4 @@ from inceptionn.hdl.parts.beat import Beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import GROUP_LANES
 
-BEAT = Beat(bench_parameters().get("lanes", GROUP_LANES), bench_parameters().get("half", False))
+BEAT = Beat(bench_parameters().get("lanes", GROUP_LANES), bench_parameters().get("bf16", False))

@@ -35,7 +35,7 @@ WIDTH = BEAT.lanes
 """Lanes of a beat of the bench's component: 8 or 16."""
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the codec of the bench's component."""
-TYPES = (FP32_LANES, BF16_LANES) if BEAT.half else (FP32_LANES,)
+TYPES = (FP32_LANES, BF16_LANES) if BEAT.bf16 else (FP32_LANES,)
 """Types of lanes that it takes."""
 BEAT_BYTES = BEAT.bytes
 WORDS = BEAT_BYTES // TAG_WORD_BYTES

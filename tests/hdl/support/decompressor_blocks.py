@@ -36,7 +36,7 @@ CODEC = bench_parameters().get("codec", "paper")
 WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
 """Lanes of a word of the plane."""
 BEAT_BYTES = BEAT.bytes
-TYPES = (FP32_LANES, BF16_LANES) if BEAT.half else (FP32_LANES,)
+TYPES = (FP32_LANES, BF16_LANES) if BEAT.bf16 else (FP32_LANES,)
 """Types of lanes that it takes. A count of lanes is one of words that hold an fp32 lane or two bf16 lanes."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 
@@ -93,7 +93,7 @@ class Block:
 
 def type_of(base: int) -> LaneType:
     """Return the type of a block's lanes."""
-    return BF16_LANES if BEAT.half and base >= BF16_LANES.shim_offset else FP32_LANES
+    return BF16_LANES if BEAT.bf16 and base >= BF16_LANES.shim_offset else FP32_LANES
 
 
 def any_base(e0: int) -> int:

@@ -143,7 +143,7 @@ class EngineTB(TestBench):
         self.cycle = 0
         self._width = len(dut.config)
         dut.config.value = 0
-        if BEAT.half:
+        if BEAT.bf16:
             dut.bf16_tos.value = 0
         self.source, self.sink = self.stream_source(), self.stream_sink()
         self._forget()
@@ -184,7 +184,7 @@ class EngineTB(TestBench):
                 if first_in:
                     self.ends.append(self.cycle)
             dut.config.value = settings
-            if BEAT.half:
+            if BEAT.bf16:
                 dut.bf16_tos.value = bf16_tos
             if dut.m_axis_tvalid.value:
                 last = bool(dut.m_axis_tlast.value)
@@ -293,7 +293,7 @@ class EngineTB(TestBench):
     def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
         assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
         for stimulus, result, word in zip(stimuli, results, words, strict=True):
-            report = frame_report(EngineShape.of(codec=CODEC, half=BEAT.half)).from_bits(word)
+            report = frame_report(EngineShape.of(codec=CODEC, bf16=BEAT.bf16)).from_bits(word)
             compressed = result.verdict is Verdict.COMPRESSED
             found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.counts)
             expected = (
@@ -303,11 +303,11 @@ class EngineTB(TestBench):
                 result.counts if compressed else (0,) * len(report.counts),
             )
             assert found == expected, f"{describe(stimulus)}: reported {found}, not {expected}"
-            if BEAT.half:
+            if BEAT.bf16:
                 wire_form = result.frame if compressed else stimulus.frame
-                half = wire_form[wire_form.find(b"IN\x02") + 3] >> 7 if result.lanes else 0
-                assert report.half == half, f"{describe(stimulus)}: bf16 lanes reported as {report.half}"
-                assert report.lanes << half == (result.lanes if compressed else 0), describe(stimulus)
+                bf16 = wire_form[wire_form.find(b"IN\x02") + 3] >> 7 if result.lanes else 0
+                assert report.bf16 == bf16, f"{describe(stimulus)}: bf16 lanes reported as {report.bf16}"
+                assert report.lanes << bf16 == (result.lanes if compressed else 0), describe(stimulus)
 
 
 def describe(stimulus: Stimulus) -> str:
