@@ -18,7 +18,7 @@ from .codec import (
     using_path,
 )
 from .paths import AUTOMATIC, NUMPY, Paths
-from .scaled import MAX_SCALE
+from .stream_codec import MAX_SCALE
 
 __all__ = [
     "AUTOMATIC",

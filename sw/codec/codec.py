@@ -29,7 +29,8 @@ from ..system.warning import warn
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
 from .paths import NUMPY, Paths
-from .scaled import MAX_SCALE, ScaledCodec
+from .scaled import ScaledCodec
+from .stream_codec import StreamCodec, least_exponent
 
 try:
     from ..native import codec as _compiled
@@ -196,7 +197,7 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Codec:
+class Codec(StreamCodec):
     """The lossy codec for arrays of float32, float16 and bfloat16, with its settings.
 
     Streams carry neither count nor settings: both ends agree on them by other means, or use
@@ -290,6 +291,20 @@ class Codec:
         numbers = ", ".join(f"{name.upper()} {number}" for name, number in asdict(self.parameters).items())
         return f"{self.mode or self.codec} {self.error_bound!r} ({numbers})"
 
+    @property
+    def absolute_bound(self) -> float:
+        """The error bound."""
+        return self.error_bound
+
+    @property
+    def scales_streams(self) -> bool:
+        """True: every method has the arguments ``scale`` and ``dtype``."""
+        return True
+
+    def largest_exponent(self, largest: float) -> int | None:
+        """Return the least e of -126..126 with ``largest < 2**e``, or ``<=`` where it rounds; None for 0."""
+        return least_exponent(largest, self.spec.rounds)
+
     def max_compressed_size(self, count: int) -> int:
         """Return the largest size in bytes of a stream of ``count`` values."""
         count = _count(count)
@@ -344,8 +359,7 @@ class Codec:
         into = _destination(out, count, dtype, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
         try:
-            numbers = self._numbers
-            _paths.backend.decompress(stream, into, None, starts, blocks, *numbers, scale, self._threads)
+            _paths.backend.decompress(stream, into, None, starts, blocks, *self._numbers, scale, self._threads)
         except ValueError as error:
             raise self._refused(error, stream, count) from None
         return out
@@ -391,8 +405,7 @@ class Codec:
             raise ValueError(f"addend must hold {accumulator.size} values, not {addend.size}")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
         try:
-            numbers = self._numbers
-            _paths.backend.decompress(stream, into, addend, starts, blocks, *numbers, scale, self._threads)
+            _paths.backend.decompress(stream, into, addend, starts, blocks, *self._numbers, scale, self._threads)
         except ValueError as error:
             raise self._refused(error, stream, into.size, _OTHER_SIZE.format(into.size)) from None
         return accumulator
@@ -483,7 +496,7 @@ class Codec:
         return ScaledCodec(self, scale, dtype) if scale or dtype else self
 
     def summing(self, scale: int = 0, dtype: str | None = None) -> Codec | ScaledCodec:
-        """Return this codec for sums of several ranks' values, scaled as by `scaled`; a `SummingCodec`.
+        """Return this codec for sums of several ranks' values, scaled as by `scaled`.
 
         With ``planes`` the sums are exact. The result brings a rank's own values onto the lattice, the
         multiples of the step ``D = 2 * error_bound`` of scaled values: `compress` and `lossy` do so with all,
@@ -512,6 +525,11 @@ class Codec:
     def sums_exactly(self) -> bool:
         """True if sums with `summing` are the same in every order."""
         return self.codec in _numpy_codec.LATTICES
+
+    @property
+    def sums_in_double(self) -> bool:
+        """True if what `summing` restores has exact sums in float64."""
+        return self.sums_exactly
 
     @cached_property
     def _on_lattice(self) -> Codec:
@@ -604,10 +622,5 @@ def largest_magnitude(
 
 
 def exponent_of(largest: float, spec: CodecSpec) -> int | None:
-    """Return the least e, -126..126, with ``largest < 2**e``, or ``<=`` if the codec rounds; None for 0."""
-    if not largest:
-        return None
-    fraction, exponent = math.frexp(largest)
-    if spec.rounds and fraction == 0.5:
-        exponent -= 1
-    return max(-MAX_SCALE, min(MAX_SCALE, exponent))
+    """Return the least e of -126..126 with ``largest < 2**e``, or ``<=`` where it rounds; None for 0."""
+    return least_exponent(largest, spec.rounds)

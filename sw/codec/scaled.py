@@ -1,41 +1,56 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A codec whose streams are scaled."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from ..system.integers import integer
+from .stream_codec import MAX_SCALE, StreamCodec
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from .codec import Codec
 
-MAX_SCALE = 126
-"""Scales are -126..126: both the factor and its inverse are normal numbers."""
+Floats = NDArray[Any]
 
 
-class ScaledCodec:
+class ScaledCodec(StreamCodec):
     """A `Codec` that multiplies by ``2**scale`` in its streams alone: a codec of the collectives.
 
     Its methods are those of the codec without the arguments ``scale`` and ``dtype``. Arrays keep their
     values, which saves two passes over memory.
     """
 
-    def __init__(self, codec: Any, scale: int, dtype: str | None = None) -> None:
+    def __init__(self, codec: Codec, scale: int, dtype: str | None = None) -> None:
         self.codec, self.scale, self._dtype = codec, integer("scale", scale, -MAX_SCALE, MAX_SCALE), dtype
+        self._how: dict[str, Any] = {"scale": self.scale, **({"dtype": dtype} if dtype else {})}
 
-        def bound(method: Callable[..., T]) -> Callable[..., T]:
-            return partial(method, scale=scale, dtype=dtype) if dtype else partial(method, scale=scale)
+    @property
+    def name(self) -> str:
+        return f"{self.codec.name}, scale {self.scale}"
 
-        self.name = f"{codec.name}, scale {scale}"
-        self.max_compressed_size = codec.max_compressed_size
-        self.compress = bound(codec.compress)
-        self.decompress = bound(codec.decompress)
-        self.decompress_add = bound(codec.decompress_add)
-        self.compress_sum = bound(codec.compress_sum)
-        self.lossy: Callable[..., NDArray[Any]] = bound(codec.lossy)
-        self.feed_back = bound(codec.feed_back)
+    def max_compressed_size(self, count: int) -> int:
+        return self.codec.max_compressed_size(count)
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        return self.codec.compress(x, out, **self._how)
+
+    def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
+        return self.codec.decompress(stream, count, out, **self._how)
+
+    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
+        return self.codec.decompress_add(stream, accumulator, addend, **self._how)
+
+    def compress_sum(self, stream: Any, addend: Floats, out: Any) -> memoryview:
+        return self.codec.compress_sum(stream, addend, out, **self._how)
+
+    def lossy(self, x: Any, out: Floats | None = None) -> Floats:
+        return self.codec.lossy(x, out, **self._how)
+
+    def feed_back(self, x: Any, residual: Any, out: Floats | None = None, *, decay: float = 1.0) -> Floats:
+        return self.codec.feed_back(x, residual, out, decay=decay, **self._how)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}{f', {self._dtype}' if self._dtype else ''}>"

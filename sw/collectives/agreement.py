@@ -10,13 +10,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..codec import MAX_SCALE, Codec, exponent_of, largest_magnitude
+from ..codec import MAX_SCALE, Codec, largest_magnitude
 from ..codec.scaling import MOST_SECTIONS, Scaling
 from ..system.text import LONGEST, brief, printable
 from ..transport import Transport, TransportError
 from ..transport.base import name_of
 from ..transport.probe import alike
-from ..wire import CODECS, DEFAULT_CODEC, EXPONENT_BIAS, CodecName
+from ..wire import EXPONENT_BIAS, CodecName
 from .settings import Path, SumScale
 from .values.fed import Fed
 from .values.stream_codec import StreamCodec, check_codec
@@ -165,10 +165,8 @@ def largest_exponent(lanes: NDArray[Any] | Fed, codec: StreamCodec) -> int | Non
     For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e. Lanes are float32,
     float16, or uint16 with bfloat16 patterns.
     """
-    spec = codec.spec if isinstance(codec, Codec) else CODECS[DEFAULT_CODEC]
-    return exponent_of(
-        lanes.largest() if isinstance(lanes, Fed) else largest_magnitude(lanes, dtype="bfloat16"), spec
-    )
+    largest = lanes.largest() if isinstance(lanes, Fed) else largest_magnitude(lanes, dtype="bfloat16")
+    return codec.largest_exponent(largest)
 
 
 def is_relative(scale: SumScale) -> bool:
@@ -177,8 +175,8 @@ def is_relative(scale: SumScale) -> bool:
 
 
 def effective(scale: SumScale, path: Path, codec: StreamCodec) -> SumScale:
-    """Return the scale that a call uses. A relative one needs a `Codec`, whose bound is absolute."""
-    return None if is_relative(scale) and (path == "off" or not isinstance(codec, Codec)) else scale
+    """Return the scale that a call uses. A relative one is for a codec with an absolute bound."""
+    return None if is_relative(scale) and (path == "off" or codec.absolute_bound is None) else scale
 
 
 def common_scaling(
@@ -230,10 +228,8 @@ def choose_path(
     if path == "nic" and nics is None:
         raise ValueError("path 'nic': not every rank has a NIC with the engines")
     if nics is not None and path in ("auto", "nic"):
-        if own is None or (isinstance(own, Codec) and alike(own, nics)):
+        if own is None or alike(own, nics):
             return "nic", nics
         if path == "nic":
-            raise ValueError(
-                f"path 'nic': the codec is {own.name}, the NICs are set to {name_of(nics)}"
-            )
+            raise ValueError(f"path 'nic': the codec is {own.name}, the NICs are set to {name_of(nics)}")
     return ("software" if path == "auto" else path), own or nics or DEFAULT

@@ -23,6 +23,7 @@ on these parts alone; `docs/layers.md` describes its systems.
 """
 
 from ..codec.scaling import Scaling
+from ..codec.stream_codec import add_decompressed, stream_in, values_in
 from .agreement import (
     agree,
     choose_path,
@@ -43,7 +44,7 @@ from .settings import RING_ALGORITHMS, check_scale
 from .values.bfloat16 import from_bfloat16, to_bfloat16
 from .values.finite import all_finite
 from .values.lost_energy import LostEnergy, watch
-from .values.stream_codec import add_decompressed, check_codec, stream_in, values_in
+from .values.stream_codec import check_codec
 from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, sums_exactly, wire_form
 
 __all__ = [

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec, largest_magnitude
+from ..codec import largest_magnitude
 from ..codec.scaling import Scaling
+from ..codec.stream_codec import StreamCodec
 from ..transport.mpi import transport_of
 from ..wire import CodecName
-from .agreement import common_scale, effective, exchanged, is_exponent, largest_exponent
+from .agreement import common_scale, exchanged, is_exponent, largest_exponent
 from .settings import Scale, check_scale
 from .values.fed import Fed
 from .values.finite import all_finite
-from .values.stream_codec import StreamCodec, check_codec, values_in
+from .values.stream_codec import check_codec
 
 __all__ = ["ErrorFeedback"]
 
@@ -119,35 +120,24 @@ class ErrorFeedback:
 
         ``out`` is C-contiguous float32 memory of its shape for the result, and may be the gradient's.
         """
-        if not isinstance(codec, Codec):
-            kept, rest = _apart(fed.added(), codec, scaling.common, out)
-            if fed.residual is not None:
-                _limit_growth(rest, fed.residual)
-            self._residuals[name] = rest
-            return kept
         residual = np.zeros(fed.own.shape, np.float32) if fed.residual is None else fed.residual
         kept = np.empty(fed.own.shape, np.float32) if out is None else out
-        own, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
-        patterns = "bfloat16" if own.dtype == np.uint16 else None
-        for where, scale in scaling.pieces(own.size):
-            step = math.ldexp(codec.error_bound, 1 - scale)
+        values, left, into = (x.reshape(-1) for x in (fed.own, residual, kept))
+        patterns = "bfloat16" if values.dtype == np.uint16 else None
+        bound, before = codec.absolute_bound, largest_magnitude(left) if codec.absolute_bound is None else 0.0
+        for where, scale in scaling.pieces(values.size):
+            step = 0.0 if bound is None else math.ldexp(bound, 1 - scale)
             may_leave = codec.sums_exactly and step >= 2**104
-            wanted = Fed(own, left, fed.decay)[where].added() if may_leave else None
-            codec.summing(scale, patterns).feed_back(own[where], left[where], into[where], decay=fed.decay)
+            wanted = Fed(values, left, fed.decay)[where].added() if may_leave else None
+            codec.summing(scale, patterns).feed_back(values[where], left[where], into[where], decay=fed.decay)
             if wanted is not None:
                 _keep_finite(wanted, left[where], into[where], step)
-        self._limit(left, codec, scaling, self.usual.get(name, scaling))
+        if bound is None:
+            _limit_growth(left, before)
+        else:
+            _limit(left, bound, scaling, self.usual.get(name, scaling))
         self._residuals[name] = residual
         return kept
-
-    def _limit(self, left: Floats, codec: Codec, scaling: Scaling, usual: Scaling) -> None:
-        """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
-        if scaling == usual:
-            return
-        places, now, before = scaling.beside(usual, left.size)
-        for which in np.flatnonzero(codec.error_bound * 4.0 ** (before - now) >= 1):
-            most = np.float32(codec.error_bound * 2.0 ** -int(before[which]))
-            np.clip(left[places[which]], -most, most, out=left[places[which]])
 
     def settle(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
         """Finish the call of `kept`: learn its scale, or drop the residual if its result is not finite.
@@ -177,7 +167,7 @@ class ErrorFeedback:
         """Return the scale that `allreduce_comp` will use for what the codec keeps of these values."""
         if check_scale(scale) != "auto":
             return int(scale or 0)
-        if effective(scale, "software", self.codec) is None:
+        if self.codec.absolute_bound is None:
             return 0
         transport = transport_of(self.comm)
         largest = exchanged(transport, largest_exponent(fed, self.codec), is_exponent)
@@ -212,19 +202,14 @@ class ErrorFeedback:
         self.usual.clear()
 
 
-def _apart(
-    wanted: Floats, codec: StreamCodec, scale: int | None, out: Floats | None
-) -> tuple[Floats, Floats]:
-    """Return what a codec keeps of values scaled by ``2**scale``, and the rest, in the values' memory."""
-    kept = np.empty(wanted.shape, np.float32) if out is None else out
-    factor = np.float32(2.0**scale) if scale else None
-    values_in(kept, codec, codec.lossy(wanted if factor is None else wanted * factor, kept), "lossy")
-    if factor is not None:
-        kept /= factor
-    with np.errstate(invalid="ignore", over="ignore"):
-        np.subtract(wanted, kept, out=wanted)
-    wanted[~np.isfinite(wanted)] = 0
-    return kept, wanted
+def _limit(left: Floats, bound: float, scaling: Scaling, usual: Scaling) -> None:
+    """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
+    if scaling == usual:
+        return
+    places, now, before = scaling.beside(usual, left.size)
+    for which in np.flatnonzero(bound * 4.0 ** (before - now) >= 1):
+        most = np.float32(bound * 2.0 ** -int(before[which]))
+        np.clip(left[places[which]], -most, most, out=left[places[which]])
 
 
 def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> None:
@@ -237,9 +222,8 @@ def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> Non
     left[beyond] = wanted[beyond] - kept[beyond]
 
 
-def _limit_growth(rest: Floats, residual: Floats) -> None:
-    """Limit the rest of a codec without a bound to twice the last residual, if it is larger by far."""
-    usual = largest_magnitude(residual)
-    if largest_magnitude(rest) > _JUMP * usual > 0:
-        most = np.float32(2 * usual)
-        np.clip(rest, -most, most, out=rest)
+def _limit_growth(left: Floats, before: float) -> None:
+    """Limit the rest of a codec without a bound to twice the largest one before, if it is larger by far."""
+    if largest_magnitude(left) > _JUMP * before > 0:
+        most = np.float32(2 * before)
+        np.clip(left, -most, most, out=left)

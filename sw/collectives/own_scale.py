@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec, scale_exponent
+from ..codec import largest_magnitude
+from ..codec.stream_codec import StreamCodec
 from ..wire import CodecName
 from .settings import Scale
-from .values.stream_codec import StreamCodec, check_codec
+from .values.stream_codec import check_codec
 
 Floats = NDArray[np.float32]
 
 
-class OwnScale:
-    """A `Codec` as a codec of the collectives. Every stream begins with its scale, an int8.
+class OwnScale(StreamCodec):
+    """A codec with an absolute bound, as one of the collectives. Every stream begins with its scale, an int8.
 
     ``scale`` "auto" brings the largest magnitude of each array into [0.5, 1), or in ``planes`` (0.5, 1].
     Every bound keeps this value, so lossy values are not changed again. Raises ``ValueError`` for a malformed
@@ -27,13 +28,21 @@ class OwnScale:
     may then differ by a factor of 2^13.
     """
 
-    def __init__(self, codec: Codec, scale: Scale) -> None:
+    def __init__(self, codec: StreamCodec, scale: Scale) -> None:
         self.codec, self.scale = codec, scale
-        self.sums_exactly = codec.sums_exactly
-        self.name = f"{codec.name}, scale {scale}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.codec.name}, scale {self.scale}"
+
+    @property
+    def sums_in_double(self) -> bool:
+        return self.codec.sums_in_double
 
     def _scale_for(self, values: Floats) -> int:
-        return scale_exponent(values, self.codec.codec) if self.scale == "auto" else int(self.scale or 0)
+        if self.scale == "auto":
+            return -(self.codec.largest_exponent(largest_magnitude(values)) or 0)
+        return int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:
         """Return the largest size of a stream in bytes."""
@@ -57,7 +66,7 @@ class OwnScale:
     def decompress(self, stream: Any, count: int, out: Floats | None = None) -> Floats:
         """Decompress float32[count], into ``out`` if given. Raises ``ValueError`` for a malformed stream."""
         rest, scale = self._split(stream)
-        return self.codec.decompress(rest, count, out, scale=scale)
+        return self.codec.scaled(scale).decompress(rest, count, out)
 
     def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
         """Add a stream to ``accumulator``, float32 of the same size.
@@ -65,7 +74,7 @@ class OwnScale:
         With ``addend`` it becomes ``addend`` plus the stream.
         """
         rest, scale = self._split(stream)
-        return self.codec.decompress_add(rest, accumulator, addend, scale=scale)
+        return self.codec.scaled(scale).decompress_add(rest, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """Return the values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
@@ -74,9 +83,9 @@ class OwnScale:
 
 
 def with_scale(codec: StreamCodec | CodecName, scale: Scale) -> StreamCodec:
-    """Give a `Codec` its scale, unless that is None. Other codecs are returned unchanged.
+    """Give a codec with an absolute bound its scale, unless that is None. Others are returned unchanged.
 
     Raises as `check_codec`.
     """
-    own = check_codec(codec)
-    return OwnScale(own, scale) if scale is not None and isinstance(own, Codec) else own
+    found = check_codec(codec)
+    return found if scale is None or found.absolute_bound is None else OwnScale(found, scale)

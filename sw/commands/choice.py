@@ -4,7 +4,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +25,16 @@ class Errors:
     ``counts[i]`` counts errors in ``[2**(i - BINS), 2**(i - BINS + 1))`` bounds, the first one also smaller
     ones; ``exact`` counts values that come back to the bit. ``largest``: the largest error. ``relative``: the
     L2 norm of the errors over that of the values. ``kept``: the share of the energy, the sum of the squares,
-    in values that do not become zero. ``bias``: the relative growth of the sum of the magnitudes. A codec of
-    another class is not scaled, and its bound is taken as 1.
+    in values that do not become zero. ``bias``: the relative growth of the sum of the magnitudes. A codec
+    without an absolute bound is not scaled, and its bound is taken as 1.
     """
 
     BINS = 12
 
     def __init__(self, codec: StreamCodec, values: NDArray[np.float32], scale: int):
-        self.bound = math.ldexp(codec.error_bound, -scale) if isinstance(codec, Codec) else 1.0
-        lossy = partial(codec.lossy, scale=scale) if isinstance(codec, Codec) else codec.lossy
+        bound = codec.absolute_bound
+        self.bound = 1.0 if bound is None else math.ldexp(bound, -scale)
+        lossy = codec.lossy if bound is None else codec.scaled(scale).lossy
         self.counts = np.zeros(self.BINS + 8, np.int64)
         self.exact = 0
         self.largest = 0.0
@@ -130,10 +130,10 @@ def effect_of(
 ) -> Effect:
     """Measure the effect of a codec on a float32 array of one dimension. O(size).
 
-    Only a `Codec` scales. ``item``: bytes of a raw value, for the ratio.
+    Only a codec with an absolute bound scales. ``item``: bytes of a raw value, for the ratio.
     """
     errors = Errors(codec, values, scale)
-    compress = partial(codec.compress, scale=scale) if isinstance(codec, Codec) else codec.compress
+    compress = codec.compress if codec.absolute_bound is None else codec.scaled(scale).compress
     size = sum(len(compress(values[i : i + CHUNK])) for i in range(0, len(values), CHUNK))
     return Effect(
         name=name or codec.name, ratio=item * values.size / size if size else 1.0,

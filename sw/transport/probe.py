@@ -18,6 +18,7 @@ from ..wire import EXPONENT_BIAS, MANTISSA_BITS, MAX_K, MIN_K, VARIANTS
 
 if TYPE_CHECKING:
     from ..codec import Codec
+    from ..codec.stream_codec import StreamCodec
 
 _EXPONENTS = 18
 _REPEATS = 128
@@ -71,12 +72,14 @@ def recognise(received: NDArray[np.float32]) -> Codec | None:
     raise ValueError("no error bound and mode of the engines explain the received values")
 
 
-def alike(first: Codec, second: Codec) -> bool:
-    """Tell whether two codecs change every value in the same way. Their streams may still differ.
+def alike(first: StreamCodec, second: Codec) -> bool:
+    """Tell whether a codec changes every value as that of NICs does. Their streams may still differ.
 
     Neighbouring bounds are often alike in mode ``literal``, because Algorithm 2 returns zero for values that
     its 8 bits cannot hold.
     """
+    if not isinstance(first, type(second)):
+        return False  # NICs have no other
     if first.parameters == second.parameters:
         return True
     seen = EXPONENT_BIAS - _EXPONENTS

@@ -23,6 +23,7 @@ from inceptionn.collectives import (
     allreduce_comp,
     bcast_comp,
     examine,
+    statistics,
 )
 from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.layers.parameter_server.exchange.legs import push_leg
@@ -30,6 +31,12 @@ from inceptionn.transport import PeerLost, Transport
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_codec.py"
+
+
+def stream_into(out: Any, stream: bytes) -> memoryview:
+    room = memoryview(out).cast("B")[: len(stream)]
+    room[:] = stream
+    return room
 
 
 class Half(StreamCodec):
@@ -47,11 +54,7 @@ class Half(StreamCodec):
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
         stream = x.astype("<f2").tobytes()
-        if out is None:
-            return stream
-        room = memoryview(out).cast("B")[: len(stream)]
-        room[:] = stream
-        return room
+        return stream if out is None else stream_into(out, stream)
 
     def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
         values = np.frombuffer(stream, "<f2", count).astype(np.float32)
@@ -314,11 +317,59 @@ def test_a_subclass_without_a_method_is_not_made() -> None:
 def test_what_keeps_its_promises_passes(codec: StreamCodec) -> None:
     examine(codec)
     examine(OwnScale(codec, "auto") if isinstance(codec, Codec) else codec)
-    assert isinstance(codec, SummingCodec) == isinstance(codec, Codec)
-    if isinstance(codec, Codec):
-        assert codec.scaled(0) is codec
-        examine(codec.scaled(3))
-        assert isinstance(codec.scaled(3), SummingCodec)
+    assert codec.scaled(0) is codec
+    examine(codec.scaled(3))
+    assert isinstance(codec.scaled(3), SummingCodec)
+
+
+class Grid(Half):
+    """Rounds to multiples of 2^-6, in two bytes: its bound is absolute."""
+
+    name = "grid"
+    absolute_bound = 2.0**-7
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        stream = np.rint(x * 64).astype("<i2").tobytes()
+        return stream if out is None else stream_into(out, stream)
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        values = np.frombuffer(stream, "<i2", count).astype(np.float32) / 64
+        if out is None:
+            return values
+        np.copyto(out, values.reshape(out.shape))
+        return out
+
+
+def test_a_codec_with_an_absolute_bound_is_scaled(group: Group) -> None:
+    """Scale "auto", error feedback and statistics treat it as they do this package's codecs."""
+    x = np.random.default_rng(8).normal(scale=2.0**-20, size=(3, 5000)).astype(np.float32)
+
+    def run(t: Transport) -> tuple[np.ndarray, np.ndarray]:
+        total, feedback = np.empty(5000, np.float32), ErrorFeedback(Grid())
+        allreduce_comp(t, x[t.rank], total, codec=Grid(), feedback=(feedback, "w"))
+        assert (found := statistics(t)).scale is not None
+        assert found.samples == 1
+        return total, feedback.residual("w")
+
+    results = group(3, run)
+    assert all(np.array_equal(total, results[0][0]) for total, _ in results)
+    assert np.abs(results[0][0] - x.sum(axis=0)).max() < 2.0**-20
+    for (_, residual), own in zip(results, x, strict=True):
+        assert 0 < np.abs(residual).max() < np.abs(own).max() / 8
+
+
+def test_a_class_that_is_no_subclass(group: Group) -> None:
+    """The first five methods and a name are enough."""
+    names = ("max_compressed_size", "compress", "decompress", "decompress_add", "lossy")
+    x = np.random.default_rng(9).normal(scale=0.1, size=(3, 5000)).astype(np.float32)
+    duck = type("Duck", (), {"name": "duck", **{name: staticmethod(getattr(Half(), name)) for name in names}})
+
+    def run(t: Transport, codec: Any) -> bytes:
+        total, feedback = np.empty(5000, np.float32), ErrorFeedback(codec)
+        allreduce_comp(t, x[t.rank], total, codec=codec, feedback=(feedback, "w"))
+        return total.tobytes() + feedback.residual("w").tobytes()
+
+    assert group(3, lambda t: run(t, duck())) == group(3, lambda t: run(t, Half()))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import converted
-from .stream_codec import add_decompressed
+from ...codec.stream_codec import StreamCodec
 
 _QUIET = np.uint16(0x0040)
 _UPPER = 1 if sys.byteorder == "little" else 0
@@ -48,7 +48,7 @@ def from_bfloat16(x: NDArray[np.uint16], out: NDArray[np.float32] | None = None)
 
 
 @dataclass(frozen=True)
-class BFloat16:
+class BFloat16(StreamCodec):
     """A codec of the collectives that sends 16 bits per value, for comparison: ``codec=BFloat16()``."""
 
     name: ClassVar[str] = "bfloat16"
@@ -73,15 +73,6 @@ class BFloat16:
         into = None if out is None else out.reshape(-1)
         values: NDArray[np.float32] = converted(self._patterns(stream, count), out=into, patterns=True)
         return values
-
-    def decompress_add(
-        self, stream: Any, accumulator: NDArray[np.float32], addend: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        """Add the values to a float32 array. Raise ``ValueError`` if the stream has another length.
-
-        With ``addend`` the array becomes ``addend`` plus the values.
-        """
-        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return the nearest bfloat16 values of ``x``, as float32 in its shape."""

@@ -10,12 +10,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec import Codec, converted
+from ...codec import converted
 from ...codec.scaling import Scaling
+from ...codec.stream_codec import StreamCodec
 from ...system.warning import warn
 from ...transport import Transport
 from .fed import Fed
-from .stream_codec import StreamCodec
 
 LIMIT = 0.5
 """Share of the energy (the sum of squares) above which the loss causes a warning."""
@@ -102,10 +102,11 @@ class LostEnergy:
         It is also issued if all but a few outliers become zero. ``scaling`` is that of the values, ``sums``
         tells that the codec's form for sums takes them. ``auto`` tells that scale "auto" or "tensor" chose
         the scales, ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are
-        sampled and not warned of. Only a `Codec` is checked. Return the loss of the sample, if this call
-        takes one.
+        sampled and not warned of. Only a codec with an absolute bound is checked. Return the loss of the
+        sample, if this call takes one.
         """
-        if not isinstance(codec, Codec):
+        bound = codec.absolute_bound
+        if bound is None:
             return None
         place, scale = (key, quiet), min(scaling.scales)
         rest = self._rest.get(place, 0)
@@ -127,19 +128,19 @@ class LostEnergy:
         remedy = ("" if auto else "scale='auto' or ") + "a smaller error_bound keeps more"
         if feedback:
             remedy = f"error feedback keeps the rest for the next step; {remedy}"
-        text = loss.text(math.ldexp(codec.error_bound, -scale), remedy)
+        text = loss.text(math.ldexp(bound, -scale), remedy)
         warn(f"{key}: {text}", RuntimeWarning)
         return sampled
 
 
 @np.errstate(invalid="ignore", over="ignore")  # signalling NaNs become quiet
 def loss_of(
-    codec: Codec, values: NDArray[Any], scale: int | NDArray[np.int64] = 0, sums: bool = False
+    codec: StreamCodec, values: NDArray[Any], scale: int | NDArray[np.int64] = 0, sums: bool = False
 ) -> Loss:
     """Measure the energy of ``values`` that a codec, scaling them by ``2**scale``, makes zero. O(size).
 
     Values are float32, float16, or uint16 with bfloat16 patterns. ``scale`` is one for all, or one for each
-    value. ``sums`` takes `Codec.summing`.
+    value. ``sums`` takes `StreamCodec.summing`.
     """
     flat = values.reshape(-1)
     form = codec.summing() if sums else codec

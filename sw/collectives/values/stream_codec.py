@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`StreamCodec`: what a codec must have for the software path, and for commands with ``--with``."""
+"""Check of a codec: a `StreamCodec`, a codec's name, or an object of the user's own."""
 
-from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -10,87 +9,62 @@ from numpy.typing import NDArray
 
 from ...codec import Codec
 from ...codec.scaled import ScaledCodec
+from ...codec.stream_codec import BrokenPromise, StreamCodec
 from ...system.integers import integer
+
+__all__ = ["BrokenPromise", "StreamCodec", "SummingCodec", "check_codec", "examine"]
 
 Lanes = NDArray[np.float32]
 
 
-class StreamCodec(Protocol):
-    """The interface of a codec for the software path, such as `inceptionn.Codec` or `BFloat16`.
+@runtime_checkable
+class SummingCodec(StreamCodec, Protocol):
+    """A `StreamCodec` that tells, by its name, that it has a `compress_sum` of its own."""
 
-    A codec of your own is a subclass with ``name``, `max_compressed_size`, `compress` and `decompress`, as in
-    ``examples/own_codec.py``. The other methods are made from these. Any other class needs all of
-    them. Values are C-contiguous float32 arrays, streams any contiguous bytes. All methods are O(size).
 
-    A codec must be idempotent in value: ``lossy(lossy(x)) == lossy(x)``. It may be a `SummingCodec` as well.
-    `examine` tests all this, at the first use of each type and name.
-    """
+class _Adapted(StreamCodec):
+    """An object of another class, which has the first methods of a `StreamCodec`."""
+
+    def __init__(self, codec: Any) -> None:
+        self.codec = codec
 
     @property
     def name(self) -> str:
-        """The codec with its settings, as text. Ranks compare it: equal names mean equal streams."""
+        found: str = self.codec.name
+        return found
 
-    @abstractmethod
-    def max_compressed_size(self, count: int) -> int:
-        """Return the largest size in bytes of a stream of ``count`` values."""
+    @property
+    def sums_in_double(self) -> bool:
+        return bool(getattr(self.codec, "sums_exactly", False))
 
-    @abstractmethod
-    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
-        """Compress ``x``, of any shape; return new bytes, or the part of the buffer ``out`` that is used.
+    def max_compressed_size(self, count: int) -> Any:
+        return self.codec.max_compressed_size(count)
 
-        ``max_compressed_size(x.size)`` bytes of ``out`` are always enough.
-        """
+    def compress(self, x: Any, out: Any = None) -> Any:
+        return self.codec.compress(x, out)
 
-    @abstractmethod
-    def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
-        """Decompress float32[count]. If ``out``, of the same size, is given, it is filled and returned.
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        return self.codec.decompress(stream, count, out)
 
-        Raises ``ValueError`` for a malformed stream, or one with another count.
-        """
+    def decompress_add(self, stream: Any, accumulator: Any, addend: Any = None) -> Any:
+        return self.codec.decompress_add(stream, accumulator, addend)
 
-    def decompress_add(self, stream: Any, accumulator: Lanes, addend: Lanes | None = None) -> Lanes:
-        """Add a stream to an array of the same size and return the array.
+    def compress_sum(self, stream: Any, addend: Any, out: Any) -> Any:
+        if hasattr(self.codec, "compress_sum"):
+            return self.codec.compress_sum(stream, addend, out)
+        return super().compress_sum(stream, addend, out)
 
-        With ``addend``, which may be the accumulator, the array becomes ``addend`` plus the stream. Raises
-        the errors of `decompress`.
-        """
-        return add_decompressed(self, stream, accumulator, addend)
-
-    def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
-        """Return the values that a receiver of ``x`` gets, in the shape of ``x``. ``out`` may be ``x``."""
-        back = self.decompress(self.compress(x), x.size)
-        if out is None:
-            return back.reshape(x.shape)
-        np.copyto(out, back.reshape(out.shape))
-        return out
+    def lossy(self, x: Any, out: Any = None) -> Any:
+        return self.codec.lossy(x, out)
 
 
-@runtime_checkable
-class SummingCodec(StreamCodec, Protocol):
-    """A codec that can also do what most steps of a ring need without a sum in memory."""
-
-    def compress_sum(self, stream: Any, addend: Lanes, out: Any) -> memoryview:
-        """Compress, into ``out``, the sum of ``addend`` and another stream's values.
-
-        Returns the stream that `decompress_add` and `compress` would make.
-        """
-
-
-def add_decompressed(codec: StreamCodec, stream: Any, accumulator: Lanes, addend: Lanes | None) -> Lanes:
-    """Do `StreamCodec.decompress_add` for a codec that decompresses, then adds. Needs O(size) of memory."""
-    values = codec.decompress(stream, accumulator.size).reshape(accumulator.shape)
-    return np.add(accumulator if addend is None else addend, values, out=accumulator)
-
-
+_OURS = (Codec, ScaledCodec, _Adapted)
+"""Classes of codecs that need no examination."""
 _METHODS = ("max_compressed_size", "compress", "decompress", "decompress_add", "lossy")
 
 
 _examined: WeakKeyDictionary[type, set[str]] = WeakKeyDictionary()
 """The names of codecs that have kept their promises, by type."""
-
-
-class BrokenPromise(ValueError):
-    """A codec does not do what a `StreamCodec` must."""
 
 
 def check_codec(codec: Any) -> StreamCodec:
@@ -101,14 +75,14 @@ def check_codec(codec: Any) -> StreamCodec:
     """
     if isinstance(codec, str):
         return Codec(codec=codec)  # type: ignore[arg-type]
-    if isinstance(codec, Codec | ScaledCodec):
+    if isinstance(codec, _OURS):
         return codec
     found = _whole(codec)
     known = _examined.setdefault(type(found), set())
     if found.name not in known:
         examine(found)
         known.add(found.name)
-    return found
+    return found if StreamCodec in type(found).__mro__ else _Adapted(found)
 
 
 def _whole(codec: Any) -> StreamCodec:
@@ -158,44 +132,6 @@ def examine(codec: StreamCodec) -> None:
         for promise, held in promises.items():
             if not held:
                 raise BrokenPromise(f"codec {codec.name}, {x.size} values: not so: {promise}")
-
-
-def stream_in(out: NDArray[np.uint8], codec: StreamCodec, stream: Any, lanes: Lanes, most: int) -> int:
-    """Return the length of a stream that a codec made of lanes, and copy it to ``out`` if it is elsewhere.
-
-    So memory that a codec did not write is never sent. Raises `BrokenPromise` for anything but a stream, and
-    for one of more than ``most`` bytes.
-    """
-    try:
-        view = memoryview(stream).cast("B") if len(stream) else memoryview(b"")
-    except TypeError:
-        raise BrokenPromise(
-            f"codec {codec.name}: compress must return bytes or a part of out, not {type(stream).__name__}"
-        ) from None
-    size = view.nbytes
-    if size > most:
-        raise BrokenPromise(
-            f"codec {codec.name}: compress made {size} bytes of {lanes.size} values, "
-            f"but max_compressed_size is {most}"
-        )
-    made = np.asarray(view)
-    if size and made.ctypes.data != out.ctypes.data:
-        out[:size] = made
-    return size
-
-
-def values_in(out: Lanes, codec: StreamCodec, values: Any, method: str) -> Lanes:
-    """Return ``out`` with the values that a codec's method returned; copy them if they are elsewhere.
-
-    Raises `BrokenPromise` for anything but an array of this size and type.
-    """
-    if values is out:
-        return out
-    if not isinstance(values, np.ndarray) or (values.dtype, values.size) != (out.dtype, out.size):
-        found = f"{values.dtype}[{values.size}]" if isinstance(values, np.ndarray) else type(values).__name__
-        raise BrokenPromise(f"codec {codec.name}: {method} must return {out.dtype}[{out.size}], not {found}")
-    np.copyto(out, values.reshape(out.shape))
-    return out
 
 
 def _equal(a: Lanes, b: Lanes) -> bool:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec import converted
+from ...codec.stream_codec import BrokenPromise, StreamCodec, stream_in, values_in
 from ...transport import Request, Transport
 from ...wire import LANE_BYTES
-from .stream_codec import BrokenPromise, StreamCodec, SummingCodec, stream_in, values_in
 
 Lanes = NDArray[np.float32]
 
@@ -272,7 +272,6 @@ class Compressed(WireForm):
     def __init__(self, transport: Transport, codec: StreamCodec, factor: float | None = None) -> None:
         super().__init__(transport)
         self.codec, self.factor = codec, factor
-        self._summing = codec if isinstance(codec, SummingCodec) else None
         self._size_of = cache(codec.max_compressed_size)
         self.spare = _spare.setdefault(transport, [])
         self._sum = np.empty(0, np.float32)
@@ -336,14 +335,7 @@ class Compressed(WireForm):
 
     def compress_sum(self, stream: Any, addend: Lanes, out: NDArray[np.uint8]) -> int:
         """Compress the sum of an addend and a stream's values into ``out``; return its length."""
-        if self._summing is not None:
-            return self._stream(self._summing.compress_sum(stream, addend, out), addend, out)
-        total = self.add(stream, addend, self._scratch(addend.size))
-        try:
-            made = self.codec.compress(total, out)
-        except ValueError as problem:  # of the sum, not of what arrived
-            raise BrokenPromise(f"codec {self.codec.name}: compress: {problem}") from problem
-        return self._stream(made, addend, out)
+        return self._stream(self.codec.compress_sum(stream, addend, out), addend, out)
 
     def _scratch(self, count: int) -> Lanes:
         """Return float32 memory for one sum, always the same, so that it stays in the cache."""
@@ -364,7 +356,7 @@ class Compressed(WireForm):
 
 def sums_exactly(form: WireForm) -> bool:
     """Tell whether what arrives are multiples of a power of two each, whose sums in float64 are exact."""
-    return isinstance(form, Compressed) and bool(getattr(form.codec, "sums_exactly", False))
+    return isinstance(form, Compressed) and form.codec.sums_in_double
 
 
 def wire_form(transport: Transport, path: str, codec: StreamCodec, factor: float | None = None) -> WireForm:

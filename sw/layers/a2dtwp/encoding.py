@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...collectives import add_decompressed
+from ...collectives import StreamCodec
 from ..fields import Fields
 from ..parameters import Floats
 from .adt import Bytes, bitpack, bitunpack, truncate
@@ -100,7 +100,7 @@ class AdtEncoding:
         self._seen = {key: (total, square) for key, (total, square) in marks.items()}
 
 
-class AdtCodec:
+class AdtCodec(StreamCodec):
     """ADT as a codec of the collectives, for transfers of weights.
 
     ``compress`` keeps ``round_to`` bytes of each value and writes that number into a leading byte.
@@ -131,13 +131,6 @@ class AdtCodec:
         Raises ``ValueError`` if the stream has another length.
         """
         return _unpacked(stream, count, "the stream", out)
-
-    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Add a stream to ``accumulator``, float32 of the same size.
-
-        With ``addend`` it becomes ``addend`` plus the stream.
-        """
-        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """Return the values that a receiver of ``x`` gets, truncated, in the shape of ``x``.

@@ -200,7 +200,7 @@ class WeightAggregator:
         before = transport.bytes_sent
         if self.codec is not None and transport.rank:
             watch(transport)(f"key {keys[0]!r}", self.codec, source)
-        elif transport.size > 1 and getattr(self.codec, "sums_exactly", False):
+        elif self.codec is not None and transport.size > 1 and self.codec.sums_in_double:
             up.settle(source)  # as what arrives: exact sums do not depend on who aggregates
 
         def update(total: Floats) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...collectives import add_decompressed
+from ...collectives import StreamCodec
 from ..fields import Fields
 from ..parameters import Floats
 
@@ -23,7 +23,7 @@ range.
 """
 
 
-class QSGD:
+class QSGD(StreamCodec):
     """A codec of the collectives. It sends ``bits`` per value, one of them the sign, and one fp32 per bucket.
 
     Parameters
@@ -46,11 +46,14 @@ class QSGD:
             raise ValueError(f"bucket must be a positive multiple of 8, not {bucket!r}")
         self.bits, self.bucket = bits, bucket
         self.levels = 2 ** (bits - 1) - 1
-        self.name = f"QSGD, {bits} bits, buckets of {bucket}"
         self._random = np.random.default_rng(seed)
         codes = np.arange(2**bits)
         magnitudes = (codes & self.levels).astype(np.float32) / np.float32(self.levels)
         self._values = np.where(codes > self.levels, -magnitudes, magnitudes)
+
+    @property
+    def name(self) -> str:
+        return f"QSGD, {self.bits} bits, buckets of {self.bucket}"
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the random numbers, for a checkpoint."""
@@ -100,13 +103,6 @@ class QSGD:
         scales = np.frombuffer(view[: 4 * buckets], np.float32)
         codes = self._unpacked(np.frombuffer(view[4 * buckets :], np.uint8), count)
         return self._restored(scales, codes, out)
-
-    def decompress_add(self, stream: Any, accumulator: Floats, addend: Floats | None = None) -> Floats:
-        """Add a stream to ``accumulator``, float32 of the same size.
-
-        With ``addend`` it becomes ``addend`` plus the stream.
-        """
-        return add_decompressed(self, stream, accumulator, addend)
 
     def lossy(self, x: Any, out: Floats | None = None) -> Floats:
         """Draw values that a receiver of ``x`` may get. Compressing them again does not change them."""

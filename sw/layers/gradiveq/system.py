@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import Codec, CodecName
+from ... import CodecName
 from ...collectives import (
     SUB_BLOCK,
     Compressed,
@@ -80,7 +80,7 @@ class GradiVeQ:
     rest_codec
         Codec for the keys that are not compressed; raw if None.
     scale
-        Base-2 logarithm of the factor by which these are multiplied in transit, for an `inceptionn.Codec`.
+        Base-2 logarithm of the factor by which these are multiplied in transit, if their bound is absolute.
         "auto" chooses it per step; None keeps the bound absolute.
     nonfinite
         "raise", or "skip", which leaves a worker out of a step's mean if its gradients are not finite.
@@ -229,9 +229,10 @@ class GradiVeQ:
         apply()
 
     def _form(self, codec: StreamCodec | None) -> WireForm:
-        if isinstance(codec, Codec):
-            codec = codec.summing()  # a run's scale is the same at all ranks, so sums are exact with planes
-        return Raw(self.transport) if codec is None else Compressed(self.transport, codec)
+        if codec is None:
+            return Raw(self.transport)
+        # A run's scale is the same at all ranks, so sums are exact with planes.
+        return Compressed(self.transport, codec.summing())
 
     def _mean(self, kind: str, values: Sequence[Floats], share: float) -> Floats:
         """Return the mean of all workers' concatenated values, by the ring of the collectives."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import MAX_SCALE, Codec, CodecName, scale_exponent
+from .... import MAX_SCALE, CodecName, largest_magnitude
 from ....collectives import (
     LostEnergy,
     Path,
@@ -128,15 +128,16 @@ class _Scaled:
 
     def __init__(self, codec: StreamCodec, scale: Scale) -> None:
         self.codec, self.scale = codec, check_scale(scale)
-        self.exact = isinstance(codec, Codec) and codec.sums_exactly
-        self.summing: StreamCodec = codec.summing() if isinstance(codec, Codec) else codec
+        self.exact, self.summing = codec.sums_exactly, codec.summing()
         self._look = LostEnergy()
 
     def up(self, values: Floats) -> int:
-        if self.scale == "auto":
-            scale = scale_exponent(values, self.codec.codec) if isinstance(self.codec, Codec) else 0
-        else:
+        if self.scale != "auto":
             scale = self.scale or 0
+        elif self.codec.absolute_bound is None:
+            scale = 0
+        else:
+            scale = -(self.codec.largest_exponent(largest_magnitude(values)) or 0)
         scaling, auto = Scaling((scale,)), self.scale == "auto"
         self._look("the push of gradients", self.codec, values, scaling, auto=auto)
         if scale:
