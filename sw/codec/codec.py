@@ -28,6 +28,7 @@ from ..system.programs import MOST_THREADS, usable_processors
 from ..system.warning import warn
 from ..wire import CodecName, CodecParameters, CodecSpec, Mode
 from . import numpy_kernel as _numpy_codec
+from .coder import LATTICES, NUMBERS, Coder
 from .paths import NUMPY, Paths
 from .scaled import ScaledCodec
 from .stream_codec import StreamCodec, least_exponent
@@ -67,7 +68,7 @@ def operation_paths() -> dict[str, str]:
         f"{variant.name} {operation}": path
         for variant, paths in zip(wire.DEFAULTS, chosen, strict=True)
         for operation, path in zip(("compress", "decompress", "sum"), paths, strict=True)
-        if operation != "sum" or variant.codec in _numpy_codec.LATTICES
+        if operation != "sum" or variant.codec in LATTICES
     }
 
 
@@ -241,7 +242,7 @@ class Codec(StreamCodec):
     threads: int | None = field(default=None, compare=False, kw_only=True)
     parameters: CodecParameters = field(init=False, repr=False)
     """E0, T and B, or the E0 of ``planes``."""
-    _numbers: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
+    _coder: Coder = field(init=False, repr=False, compare=False)
     _threads: int = field(init=False, repr=False, compare=False)
     _settled: tuple[Any, ...] = field(default=(), repr=False, compare=False, kw_only=True)
     """Bound, codec, mode and parameters: by them ``dataclasses.replace`` tells a new codec what it keeps."""
@@ -265,7 +266,7 @@ class Codec(StreamCodec):
             "codec": parameters.codec,
             "mode": mode,
             "parameters": parameters,
-            "_numbers": (_numpy_codec.NUMBERS[parameters.codec], *wire.three_numbers(parameters)),
+            "_coder": Coder.of(parameters),
             "_threads": threads,
             "_settled": (error_bound, parameters.codec, mode, parameters),
         }
@@ -330,10 +331,10 @@ class Codec(StreamCodec):
         if type(x) is not np.ndarray or x.dtype is not _FLOAT32 or not x.flags.c_contiguous or dtype:
             x = _values(x, dtype)
         if out is None:
-            stream: bytes = _paths.backend.compress(x, None, *self._numbers, scale, self._threads)
+            stream: bytes = _paths.backend.compress(x, None, self._coder, scale, self._threads)
             return stream
         view = _room(out)
-        return view[: _paths.backend.compress(x, view, *self._numbers, scale, self._threads)]
+        return view[: _paths.backend.compress(x, view, self._coder, scale, self._threads)]
 
     def decompress(
         self,
@@ -359,7 +360,7 @@ class Codec(StreamCodec):
         into = _destination(out, count, dtype, "out")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
         try:
-            _paths.backend.decompress(stream, into, None, starts, blocks, *self._numbers, scale, self._threads)
+            _paths.backend.decompress(stream, into, None, starts, blocks, self._coder, scale, self._threads)
         except ValueError as error:
             raise self._refused(error, stream, count) from None
         return out
@@ -371,7 +372,7 @@ class Codec(StreamCodec):
         """
         if not str(error).startswith("malformed"):
             return error
-        for name, number in _numpy_codec.NUMBERS.items():
+        for name, number in NUMBERS.items():
             if name != self.codec and count >= wire.STREAM_LANES:
                 try:
                     _paths.backend.offsets(stream, count, 1, number)
@@ -405,7 +406,7 @@ class Codec(StreamCodec):
             raise ValueError(f"addend must hold {accumulator.size} values, not {addend.size}")
         starts, blocks = (None, 1) if index is None else (index.offsets, index.blocks)
         try:
-            _paths.backend.decompress(stream, into, addend, starts, blocks, *self._numbers, scale, self._threads)
+            _paths.backend.decompress(stream, into, addend, starts, blocks, self._coder, scale, self._threads)
         except ValueError as error:
             raise self._refused(error, stream, into.size, _OTHER_SIZE.format(into.size)) from None
         return accumulator
@@ -424,7 +425,7 @@ class Codec(StreamCodec):
             addend = _values(addend, dtype, "addend")
         view = _room(out)
         try:
-            size = _paths.backend.compress_sum(stream, addend, view, *self._numbers, scale, self._threads)
+            size = _paths.backend.compress_sum(stream, addend, view, self._coder, scale, self._threads)
         except ValueError as error:
             raise self._refused(error, stream, addend.size, _OTHER_SIZE.format(addend.size)) from None
         return view[:size]
@@ -445,7 +446,7 @@ class Codec(StreamCodec):
             raise ValueError(f"blocks must be at least 1, not {blocks!r}")
         count = _count(count)
         self._check_size(stream, count)
-        return Index(_paths.backend.offsets(stream, count, blocks, self._numbers[0]), blocks)
+        return Index(_paths.backend.offsets(stream, count, blocks, self._coder.codec), blocks)
 
     def lossy(self, x: Any, out: Floats | None = None, *, scale: int = 0, dtype: Any = None) -> Floats:
         """Return what compressing and decompressing ``x`` would give, in its shape and type; make no stream.
@@ -456,7 +457,7 @@ class Codec(StreamCodec):
         if out is None:
             out = np.empty(values.shape, getattr(x, "dtype", values.dtype))
         into = _destination(out, values.size, dtype, "out")
-        _paths.backend.lossy(values, into, *self._numbers, scale, self._threads)
+        _paths.backend.lossy(values, into, self._coder, scale, self._threads)
         return out
 
     def feed_back(
@@ -484,7 +485,7 @@ class Codec(StreamCodec):
             raise TypeError(f"residual and out must be float32 arrays, not {kinds[0]} and {kinds[1]}")
         _destination(residual, values.size, None, "residual")
         _destination(out, values.size, None, "out")
-        _paths.backend.feed_back(values, residual, out, decay, *self._numbers, scale, self._threads)
+        _paths.backend.feed_back(values, residual, out, decay, self._coder, scale, self._threads)
         return out
 
     def scaled(self, scale: int, dtype: str | None = None) -> Codec | ScaledCodec:
@@ -524,7 +525,7 @@ class Codec(StreamCodec):
     @property
     def sums_exactly(self) -> bool:
         """True if sums with `summing` are the same in every order."""
-        return self.codec in _numpy_codec.LATTICES
+        return self.codec in LATTICES
 
     @property
     def sums_in_double(self) -> bool:
@@ -534,7 +535,7 @@ class Codec(StreamCodec):
     @cached_property
     def _on_lattice(self) -> Codec:
         codec = copy(self)
-        object.__setattr__(codec, "_numbers", (_numpy_codec.LATTICES[self.codec], *self._numbers[1:]))
+        object.__setattr__(codec, "_coder", self._coder._replace(codec=LATTICES[self.codec]))
         object.__setattr__(codec, "name", f"{self.name}, on the lattice")
         return codec
 
@@ -544,7 +545,7 @@ class Codec(StreamCodec):
         With ``planes``, count the groups of 8 values, in blocks of 2048, with each code, as ``int64[16]``.
         """
         values = _values(x, dtype)
-        return np.array(_paths.backend.histogram(values, *self._numbers, scale, self._threads), np.int64)
+        return np.array(_paths.backend.histogram(values, self._coder, scale, self._threads), np.int64)
 
     @classmethod
     def from_parameters(cls, parameters: CodecParameters, threads: int | None = None) -> Codec:

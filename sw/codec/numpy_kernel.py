@@ -2,10 +2,10 @@
 """NumPy version of :mod:`inceptionn.native.codec`, for installations without a compiler.
 
 The functions have the native module's names, arguments and results; :mod:`inceptionn.codec` has checked the
-arguments. Values are float32, float16, or uint16, which are bf16. ``codec`` is 0 for the paper's
+arguments. Values are float32, float16, or uint16, which are bf16. A coder's number is 0 for the paper's codec
 (:mod:`.numpy_paper`), 1 for planes (:mod:`.numpy_planes`) and 2 for planes on the lattice
-(:mod:`.numpy_lattice`), which take ``e0``, ``t`` and ``b`` as numbers. ``threads`` is ignored. Work goes
-block by block, so that memory stays small and in the cache.
+(:mod:`.numpy_lattice`). ``threads`` is ignored. Work goes block by block, so that memory stays small and in
+the cache.
 """
 
 from importlib import import_module
@@ -15,18 +15,12 @@ import numpy as np
 
 from .. import wire
 from ..system.integers import integer, is_integer
-from ..wire import CodecName, Parameters
 from . import numpy_lattice
+from .coder import LATTICE, NUMBERS, Coder
 from .numpy_halves import store, values_of, widened
 from .numpy_types import Bits, Bytes, malformed
 
 _INFINITY = np.uint32(0x7F800000)
-NUMBERS: dict[CodecName, int] = {spec.name: number for number, spec in enumerate(wire.CODECS.values())}
-"""The codecs' numbers, here and in the native module."""
-LATTICE = len(NUMBERS)
-"""That of ``planes`` where all values are on its lattice."""
-LATTICES: dict[CodecName, int] = {"planes": LATTICE}
-"""The number of each codec that has a lattice, where all values are on it."""
 _CODERS: dict[int, Any] = {
     **{number: import_module(f".numpy_{name}", __package__) for name, number in NUMBERS.items()},
     LATTICE: numpy_lattice,
@@ -62,9 +56,9 @@ def _scaled(bits: Bits, scale: int, *, back: bool = False) -> Bits:
     return np.where(finite, scaled, bits)
 
 
-def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> bytes | int:
+def compress(x: Any, out: Any, coder: Coder, scale: int, threads: int) -> bytes | int:
     """Return the stream as bytes, or its size if it is written to ``out``."""
-    blocks = (_CODERS[codec].block(bits, Parameters(e0, t, b)) for bits in _runs(values_of(x), scale))
+    blocks = (_CODERS[coder.codec].block(bits, coder) for bits in _runs(values_of(x), scale))
     if out is None:
         return b"".join(block.tobytes() for block in blocks)
     into = np.frombuffer(memoryview(out).cast("B"), np.uint8)
@@ -81,7 +75,7 @@ def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, 
 
 def decompress(
     stream: Any, out: Any, addend: Any, starts: Any, blocks: int,
-    codec: int, e0: int, t: int, b: int, scale: int, threads: int,
+    coder: Coder, scale: int, threads: int,
 ) -> None:  # fmt: skip
     """Decode into ``out``, plus ``addend`` unless that is None; it may be ``out``.
 
@@ -104,10 +98,10 @@ def decompress(
         lanes = into[first : first + wire.STREAM_LANES]
         if starts is not None and first % run_lanes == 0 and starts[first // run_lanes] != at:
             raise malformed(at, "the index does not fit the blocks")
-        bits, at = _CODERS[codec].decode(source, at, len(lanes), Parameters(e0, t, b))
-        if addend is not None and codec == LATTICE:
+        bits, at = _CODERS[coder.codec].decode(source, at, len(lanes), coder)
+        if addend is not None and coder.codec == LATTICE:
             own = _scaled(widened(addend[first : first + len(lanes)]), scale)
-            store(_scaled(_lattice_sum(own, bits, Parameters(e0, t, b)), scale, back=True), lanes)
+            store(_scaled(_lattice_sum(own, bits, coder), scale, back=True), lanes)
             continue
         bits = _scaled(bits, scale, back=True)
         if addend is not None:
@@ -119,30 +113,28 @@ def decompress(
         raise malformed(at, "bytes are left over")
 
 
-def compress_sum(
-    stream: Any, addend: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int
-) -> int:
+def compress_sum(stream: Any, addend: Any, out: Any, coder: Coder, scale: int, threads: int) -> int:
     """Write the stream of ``addend`` plus a stream's values to ``out``; return its size."""
     into, source = (np.frombuffer(memoryview(x).cast("B"), np.uint8) for x in (out, stream))
     if np.may_share_memory(into, source) or np.may_share_memory(into, values_of(addend)):
         raise ValueError("out must not overlap the stream or the addend")
-    if codec == LATTICE:
-        return _compress_lattice_sum(source, addend, out, Parameters(e0, t, b), scale)
+    if coder.codec == LATTICE:
+        return _compress_lattice_sum(source, addend, out, coder, scale)
     total = np.empty(len(values_of(addend)), np.float32)
-    decompress(stream, total, addend, None, 1, codec, e0, t, b, scale, threads)
-    size = compress(total, out, codec, e0, t, b, scale, threads)
+    decompress(stream, total, addend, None, 1, coder, scale, threads)
+    size = compress(total, out, coder, scale, threads)
     assert isinstance(size, int)
     return size
 
 
-def _lattice_sum(own: Bits, arrived: Bits, p: Parameters) -> Bits:
+def _lattice_sum(own: Bits, arrived: Bits, p: Coder) -> Bits:
     """Return sums of lanes on the lattice."""
     with np.errstate(all="ignore"):
         total = numpy_lattice.lossy(own, p).view(np.float32) + arrived.view(np.float32)
     return numpy_lattice.lossy(total.view(np.uint32), p)
 
 
-def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Parameters, scale: int) -> int:
+def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Coder, scale: int) -> int:
     """Do `compress_sum` on the lattice: sums keep the scale, with which they are exact."""
     own = values_of(addend)
     total = np.empty(len(own), np.uint32)
@@ -153,7 +145,7 @@ def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Parameters, s
         total[first : first + len(lanes)] = _lattice_sum(_scaled(lanes, scale), bits, p)
     if at != len(source):
         raise malformed(at, "bytes are left over")
-    size = compress(total, out, LATTICE, p.e0, p.t, p.b, 0, 1)
+    size = compress(total, out, p, 0, 1)
     assert isinstance(size, int)
     return size
 
@@ -178,14 +170,14 @@ def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
     return np.array(starts, "<u8").tobytes()
 
 
-def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> None:
+def lossy(x: Any, out: Any, coder: Coder, scale: int, threads: int) -> None:
     """Write to ``out``, which may be ``x``, what decompressing the compressed values gives."""
     source, into = values_of(x), values_of(out)
     if len(into) != len(source) or _overlap(into, source):
         raise ValueError("out must be as large as the values, and the same or elsewhere")
     for number, bits in enumerate(_runs(source, scale)):
         first = number * wire.STREAM_LANES
-        seen = _scaled(_CODERS[codec].lossy(bits, Parameters(e0, t, b)), scale, back=True)
+        seen = _scaled(_CODERS[coder.codec].lossy(bits, coder), scale, back=True)
         store(seen, into[first : first + len(bits)])
 
 
@@ -200,7 +192,7 @@ def _wanted(x: Any, residual: Any, decay: float) -> Any:
 
 def feed_back(
     x: Any, residual: Any, out: Any, decay: float,
-    codec: int, e0: int, t: int, b: int, scale: int, threads: int,
+    coder: Coder, scale: int, threads: int,
 ) -> None:  # fmt: skip
     """Write to ``out``, which may be ``x``, what `lossy` keeps of ``x`` plus the decayed residual.
 
@@ -210,18 +202,18 @@ def feed_back(
     wanted = _wanted(x, residual, decay)
     if kept.dtype != np.float32 or len(kept) != len(wanted) or np.may_share_memory(left, kept):
         raise ValueError("out must be fp32, as large as the values, the same or elsewhere")
-    lossy(wanted, kept, codec, e0, t, b, scale, threads)
+    lossy(wanted, kept, coder, scale, threads)
     with np.errstate(all="ignore"):
         np.subtract(wanted, kept, out=left)
     left[~np.isfinite(left)] = 0
 
 
-def histogram(x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int) -> tuple[int, ...]:
+def histogram(x: Any, coder: Coder, scale: int, threads: int) -> tuple[int, ...]:
     """Count the values with each tag, or the groups with each code."""
-    coder = _CODERS[codec]
-    counts = np.zeros(coder.CLASSES, np.int64)
+    module = _CODERS[coder.codec]
+    counts = np.zeros(module.CLASSES, np.int64)
     for bits in _runs(values_of(x), scale):
-        counts += coder.counts(bits, Parameters(e0, t, b))
+        counts += module.counts(bits, coder)
     return tuple(counts.tolist())
 
 

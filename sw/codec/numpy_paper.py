@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
-from ..wire import Parameters
+from .coder import Coder
 from .numpy_types import Bits, Bytes, malformed
 
 CLASSES = 4
@@ -28,19 +28,19 @@ def data_bytes(plane: Bytes, lanes: int) -> int:
     return int(_BYTES_OF_FOUR[plane].sum())
 
 
-def _tags(bits: Bits, p: Parameters) -> Bytes:
+def _tags(bits: Bits, p: Coder) -> Bytes:
     """Return each lane's class: how many of the three thresholds its magnitude reaches."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     tags = (magnitude >= np.uint32(p.e0 << 23)).view(np.uint8) + (magnitude >= np.uint32(p.t << 23))
     return tags + (magnitude >= _ONE)
 
 
-def counts(bits: Bits, p: Parameters) -> NDArray[np.int64]:
+def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
     """Count the lanes with each tag, as ``int64[4]``."""
     return np.bincount(_tags(bits, p), minlength=CLASSES)
 
 
-def block(bits: Bits, p: Parameters) -> Bytes:
+def block(bits: Bits, p: Coder) -> Bytes:
     """Encode lanes as one block."""
     tags = _tags(bits, p)
     exponents = (bits >> 23).astype(np.int32) & 0xFF
@@ -70,7 +70,7 @@ def _values(tags: Bytes, aligned: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]
     return np.where(tags == wire.Tag.RAW, aligned, bits), impossible
 
 
-def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int]:
+def decode(stream: Bytes, at: int, lanes: int, p: Coder) -> tuple[Bits, int]:
     """Decode the block at a byte of the stream; return its lanes and its end. ``ValueError`` if malformed."""
     plane_end = at + plane_bytes(lanes)
     if plane_end > len(stream):
@@ -105,7 +105,7 @@ def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int
     return bits[:lanes], end
 
 
-def lossy(bits: Bits, p: Parameters) -> Bits:
+def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives."""
     exponents = (bits >> 23).astype(np.int32) & 0xFF
     cleared = np.where(exponents >= p.t, wire.EXPONENT_BIAS + 8, p.b + 16) - exponents

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
-from ..wire import Parameters
+from .coder import Coder
 from .numpy_types import Bits, Bytes, malformed
 
 CLASSES = wire.CODES
@@ -29,7 +29,7 @@ def data_bytes(plane: Bytes, lanes: int) -> int:
     return int(_BYTES_OF_TWO[plane[: groups // 2]].sum() + alone.sum())
 
 
-def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:
+def _quantised(bits: Bits, p: Coder) -> tuple[NDArray[np.uint16], Bits]:
     """Return each lane's integer, and the word to which it decodes. A raw lane has 0 and its own word."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     d = (magnitude >> 23).astype(np.int32) - p.e0
@@ -44,7 +44,7 @@ def _quantised(bits: Bits, p: Parameters) -> tuple[NDArray[np.uint16], Bits]:
     return z, np.where(raw, bits, np.where(kept, words, np.uint32(0)))
 
 
-def _grouped(z: NDArray[np.uint16], words: Bits, p: Parameters) -> tuple[Bytes, Bytes]:
+def _grouped(z: NDArray[np.uint16], words: Bits, p: Coder) -> tuple[Bytes, Bytes]:
     """Return the code of each group, and 32 bytes per group, of which the first ones are its data."""
     groups = -(-len(words) // wire.GROUP_LANES)
     lanes = np.zeros((2, groups * wire.GROUP_LANES), np.uint32)
@@ -60,12 +60,12 @@ def _grouped(z: NDArray[np.uint16], words: Bits, p: Parameters) -> tuple[Bytes, 
     return np.where(raw, wire.RAW_CODE, np.minimum(width, 14)).astype(np.uint8), data
 
 
-def counts(bits: Bits, p: Parameters) -> NDArray[np.int64]:
+def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
     """Count the groups with each code, as ``int64[16]``."""
     return np.bincount(_grouped(*_quantised(bits, p), p)[0], minlength=CLASSES)
 
 
-def block(bits: Bits, p: Parameters) -> Bytes:
+def block(bits: Bits, p: Coder) -> Bytes:
     """Encode lanes as one block."""
     codes, data = _grouped(*_quantised(bits, p), p)
     nibbles = np.zeros(2 * plane_bytes(len(bits)), np.uint8)
@@ -74,7 +74,7 @@ def block(bits: Bits, p: Parameters) -> Bytes:
     return np.concatenate((nibbles[0::2] | nibbles[1::2] << 4, data[kept]))
 
 
-def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int]:
+def decode(stream: Bytes, at: int, lanes: int, p: Coder) -> tuple[Bits, int]:
     """Decode the block at a byte of the stream; return its lanes and its end.
 
     ``ValueError`` as :func:`malformed`. The first group with a fault names it; a word of the code plane that
@@ -116,12 +116,12 @@ def decode(stream: Bytes, at: int, lanes: int, p: Parameters) -> tuple[Bits, int
     return flat[:lanes], end
 
 
-def lossy(bits: Bits, p: Parameters) -> Bits:
+def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives."""
     return _quantised(bits, p)[1]
 
 
-def settled_raw(bits: Bits, p: Parameters) -> Bits:
+def settled_raw(bits: Bits, p: Coder) -> Bits:
     """Bring raw lanes onto the lattice: the nearest multiples of the step, and one NaN. Others stay."""
     magnitude = bits & np.uint32(0x7FFFFFFF)
     below = np.clip(p.e0 + 24 - (magnitude >> 23).astype(np.int32), 0, 24 - wire.RAW_EXPONENT)

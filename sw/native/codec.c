@@ -85,7 +85,7 @@ static bool integer_of(PyObject *object, int low, int high, const char *name, in
     return true;
 }
 
-/* Begins a call whose last arguments are the settings: codec, e0, t, b, scale, threads. */
+/* Begins a call whose last arguments are the settings: coder, a tuple of codec, e0, t and b; scale; threads. */
 static bool begin(call *c, const char *function, PyObject *const *arguments, Py_ssize_t given, Py_ssize_t wanted)
 {
     static const struct {
@@ -93,14 +93,19 @@ static bool begin(call *c, const char *function, PyObject *const *arguments, Py_
         int low, high;
     } rules[] = {{"codec", 0, LATTICE}, {"e0", 1, 127},       {"t", 0, 127},
                  {"b", 0, 255},            {"scale", -126, 126}, {"threads", 1, 4096}};
-    enum { SETTINGS = sizeof rules / sizeof *rules };
+    enum { SETTINGS = sizeof rules / sizeof *rules, CODER = 4 };
     int n[SETTINGS];
     *c = (call){.s = {.kernel = kernel_in_use()}};
     if (!arguments_are(function, given, wanted))
         return false;
-    for (int i = 0; i < SETTINGS; i++)
-        if (!integer_of(arguments[wanted - SETTINGS + i], rules[i].low, rules[i].high, rules[i].name, &n[i]))
+    PyObject *coder = arguments[wanted - 3];
+    if (!PyTuple_Check(coder) || PyTuple_GET_SIZE(coder) != CODER)
+        return PyErr_Format(PyExc_TypeError, "coder must be codec, e0, t and b, not %R", coder);
+    for (int i = 0; i < SETTINGS; i++) {
+        PyObject *number = i < CODER ? PyTuple_GET_ITEM(coder, i) : arguments[wanted - SETTINGS + i];
+        if (!integer_of(number, rules[i].low, rules[i].high, rules[i].name, &n[i]))
             return false;
+    }
     c->s.coder = c->s.kernel->coders[codecs[n[0]].coder];
     c->s.p = (parameters){(uint32_t)n[1], (uint32_t)n[2], (uint32_t)n[3], codecs[n[0]].lattice};
     c->s.scale = n[4];
@@ -170,7 +175,7 @@ static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
 }
 
 PyDoc_STRVAR(compress_doc,
-"compress(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
+"compress(x, out, coder, scale, threads)\n--\n\n"
 "The stream of the values in x: bytes if out is None, else written to out, its size returned.");
 
 static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -178,7 +183,7 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
     (void)module;
     call c;
     const Py_buffer *x, *out = NULL;
-    if (!begin(&c, "compress", arguments, given, 8)
+    if (!begin(&c, "compress", arguments, given, 5)
         || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
         || (arguments[1] != Py_None && !(out = bytes_of(&c, arguments[1], PyBUF_WRITABLE))))
         return end(&c, NULL);
@@ -210,7 +215,7 @@ static PyObject *compress(PyObject *module, PyObject *const *arguments, Py_ssize
 }
 
 PyDoc_STRVAR(decompress_doc,
-"decompress(stream, out, addend, starts, blocks, codec, e0, t, b, scale, threads)\n--\n\n"
+"decompress(stream, out, addend, starts, blocks, coder, scale, threads)\n--\n\n"
 "Decode the stream into the buffer out, plus the values of addend unless that is None. addend may be\n"
 "out. starts is None, or holds a uint64 for every run of that number of blocks: where it starts.");
 
@@ -219,7 +224,7 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
     (void)module;
     call c;
     const Py_buffer *stream, *out, *addend = NULL, *offsets = NULL;
-    if (!begin(&c, "decompress", arguments, given, 11) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
+    if (!begin(&c, "decompress", arguments, given, 8) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
         || !(out = values_of(&c, arguments[1], PyBUF_WRITABLE, &c.s.result))
         || (arguments[2] != Py_None && !(addend = values_of(&c, arguments[2], PyBUF_SIMPLE, &c.s.source)))
         || (arguments[3] != Py_None && !(offsets = bytes_of(&c, arguments[3], PyBUF_SIMPLE))))
@@ -258,7 +263,7 @@ static PyObject *decompress(PyObject *module, PyObject *const *arguments, Py_ssi
 }
 
 PyDoc_STRVAR(compress_sum_doc,
-"compress_sum(stream, addend, out, codec, e0, t, b, scale, threads)\n--\n\n"
+"compress_sum(stream, addend, out, coder, scale, threads)\n--\n\n"
 "Write to out the stream of the values of addend plus those of the stream; return its size.");
 
 static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -266,7 +271,7 @@ static PyObject *compress_sum(PyObject *module, PyObject *const *arguments, Py_s
     (void)module;
     call c;
     const Py_buffer *stream, *addend, *out;
-    if (!begin(&c, "compress_sum", arguments, given, 9) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
+    if (!begin(&c, "compress_sum", arguments, given, 6) || !(stream = bytes_of(&c, arguments[0], PyBUF_SIMPLE))
         || !(addend = values_of(&c, arguments[1], PyBUF_SIMPLE, &c.s.source))
         || !(out = bytes_of(&c, arguments[2], PyBUF_WRITABLE)))
         return end(&c, NULL);
@@ -325,7 +330,7 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
 }
 
 PyDoc_STRVAR(lossy_doc,
-"lossy(x, out, codec, e0, t, b, scale, threads)\n--\n\n"
+"lossy(x, out, coder, scale, threads)\n--\n\n"
 "Write to the buffer out, which may be x, what decompressing the compressed values gives.");
 
 static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -333,7 +338,7 @@ static PyObject *lossy(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     (void)module;
     call c;
     const Py_buffer *x, *out;
-    if (!begin(&c, "lossy", arguments, given, 8) || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
+    if (!begin(&c, "lossy", arguments, given, 5) || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
         || !(out = values_of(&c, arguments[1], PyBUF_WRITABLE, &c.s.result)))
         return end(&c, NULL);
     if (!fits(&c, x, out))
@@ -361,7 +366,7 @@ static const Py_buffer *residual_of(call *c, PyObject *object, int flags, const 
 }
 
 PyDoc_STRVAR(feed_back_doc,
-"feed_back(x, residual, out, decay, codec, e0, t, b, scale, threads)\n--\n\n"
+"feed_back(x, residual, out, decay, coder, scale, threads)\n--\n\n"
 "Write to out, which may be x, what decompressing the compressed values of x plus the decayed residual gives, and\n"
 "to residual what is left without it, zero where that is not finite.");
 
@@ -370,7 +375,7 @@ static PyObject *feed_back(PyObject *module, PyObject *const *arguments, Py_ssiz
     (void)module;
     call c;
     const Py_buffer *x, *residual, *out;
-    if (!begin(&c, "feed_back", arguments, given, 10)
+    if (!begin(&c, "feed_back", arguments, given, 7)
         || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source))
         || !(residual = residual_of(&c, arguments[1], PyBUF_WRITABLE, x))
         || !(out = values_of(&c, arguments[2], PyBUF_WRITABLE, &c.s.result)))
@@ -412,7 +417,7 @@ static PyObject *convert(PyObject *module, PyObject *const *arguments, Py_ssize_
 }
 
 PyDoc_STRVAR(histogram_doc,
-"histogram(x, codec, e0, t, b, scale, threads)\n--\n\n"
+"histogram(x, coder, scale, threads)\n--\n\n"
 "How many of the values have each tag, or how many groups of them each code: a tuple.");
 
 static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
@@ -420,7 +425,7 @@ static PyObject *histogram(PyObject *module, PyObject *const *arguments, Py_ssiz
     (void)module;
     call c;
     const Py_buffer *x;
-    if (!begin(&c, "histogram", arguments, given, 7)
+    if (!begin(&c, "histogram", arguments, given, 4)
         || !(x = values_of(&c, arguments[0], PyBUF_SIMPLE, &c.s.source)))
         return end(&c, NULL);
     const size_t lanes = lanes_of(x, c.s.source);

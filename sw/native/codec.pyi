@@ -12,42 +12,34 @@ EXPONENT_BIAS: int
 MANTISSA_BITS: int
 CRC32: bool
 
-def compress(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /) -> Any: ...
+def compress(x: Any, out: Any, coder: tuple[int, int, int, int], scale: int, threads: int, /) -> Any: ...
 def decompress(
     stream: Any,
     out: Any,
     addend: Any,
     starts: Any,
     blocks: int,
-    codec: int,
-    e0: int,
-    t: int,
-    b: int,
+    coder: tuple[int, int, int, int],
     scale: int,
     threads: int,
     /,
 ) -> None: ...
 def compress_sum(
-    stream: Any, addend: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /
+    stream: Any, addend: Any, out: Any, coder: tuple[int, int, int, int], scale: int, threads: int, /
 ) -> int: ...
 def offsets(stream: Any, count: int, blocks: int, codec: int, /) -> bytes: ...
-def lossy(x: Any, out: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /) -> None: ...
+def lossy(x: Any, out: Any, coder: tuple[int, int, int, int], scale: int, threads: int, /) -> None: ...
 def feed_back(
     x: Any,
     residual: Any,
     out: Any,
     decay: float,
-    codec: int,
-    e0: int,
-    t: int,
-    b: int,
+    coder: tuple[int, int, int, int],
     scale: int,
     threads: int,
     /,
 ) -> None: ...
-def histogram(
-    x: Any, codec: int, e0: int, t: int, b: int, scale: int, threads: int, /
-) -> tuple[int, ...]: ...
+def histogram(x: Any, coder: tuple[int, int, int, int], scale: int, threads: int, /) -> tuple[int, ...]: ...
 def convert(x: Any, out: Any, /) -> None: ...
 def largest(x: Any, residual: Any, decay: float, /) -> int: ...
 def crc32(data: Any, value: int, /) -> int: ...
