@@ -44,9 +44,15 @@ def check_sections(
     if any(length < 0 for length in sections):
         raise ValueError(f"sections must be 0 or more values each, not {brief(sections)}")
     lengths = [index(length) for length in sections]
-    if count is not None and sum(lengths) != count:
-        raise ValueError(f"the sections have {sum(lengths)} values, the array has {count}")
+    if count is not None:
+        check_sum(lengths, count)
     return lengths
+
+
+def check_sum(lengths: Sequence[int], count: int) -> None:
+    """Raise ``ValueError`` unless the sections of an array of ``count`` values have as many."""
+    if sum(lengths) != count:
+        raise ValueError(f"the sections have {sum(lengths)} values, the array has {count}")
 
 
 def joined_sections(lengths: Sequence[int], most: int = MOST_SECTIONS) -> list[int]:

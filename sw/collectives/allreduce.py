@@ -89,15 +89,16 @@ def allreduce_comp(
     if a rank is lost, falls silent or sends malformed data; the transport cannot be used afterwards.
     After an error the receive buffer is unspecified.
     """
-    return plan(comm, timeout, _all_reduce, sendbuf, recvbuf, Settings(op, **settings), feedback)
+    return plan(comm, timeout, all_reduce, sendbuf, recvbuf, Settings(op, **settings), feedback)
 
 
 iallreduce_comp = nonblocking(allreduce_comp)
 
 
-def _all_reduce(
-    transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings, feedback: Feedback
+def all_reduce(
+    transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings, feedback: Feedback = None
 ) -> None:
+    """Do `allreduce_comp`, as the call of a `plan`."""
     place = _place(transport, settings)
     collective = Collective("all-reduce", contributes=place is None or place.contributes)
     run(

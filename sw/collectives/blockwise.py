@@ -46,7 +46,7 @@ def reduce_scatter_comp(
     It needs memory for an array as large as ``sendbuf``, or none in place. Each rank sends ``(size - 1) /
     size`` of the values.
     """
-    return plan(comm, timeout, _reduce_scatter, sendbuf, recvbuf, counts, Settings(op, **settings))
+    return plan(comm, timeout, reduce_scatter, sendbuf, recvbuf, counts, Settings(op, **settings))
 
 
 ireduce_scatter_comp = nonblocking(reduce_scatter_comp)
@@ -73,13 +73,15 @@ def allgather_comp(
     since its owner compresses it once, and the others forward it unchanged. Here each rank chooses its own
     ``scale="auto"``, so the bound is relative to the largest value of its block.
     """
-    return plan(comm, timeout, _all_gather, sendbuf, recvbuf, counts, Settings(**settings))
+    return plan(comm, timeout, all_gather, sendbuf, recvbuf, counts, Settings(**settings))
 
 
 iallgather_comp = nonblocking(allgather_comp)
 
 
-def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
+def reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
+    """Do `reduce_scatter_comp`, as the call of a `plan`."""
+
     def move(call: Call, buffers: ScatterBuffers) -> None:
         form, source, lanes = call.form, call.source, call.lanes
         blocks = RankBlocks(buffers.counts, settings.sub_block)
@@ -96,7 +98,9 @@ def _reduce_scatter(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, se
     )  # fmt: skip
 
 
-def _all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
+def all_gather(t: Transport, sendbuf: Any, recvbuf: Any, counts: Counts, settings: Settings) -> None:
+    """Do `allgather_comp`, as the call of a `plan`."""
+
     def move(call: Call, buffers: GatherBuffers) -> None:
         form, lanes = call.form, call.lanes
         blocks = RankBlocks(buffers.counts, settings.sub_block)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The steps of every collective call: agree, scale, move data, scale back, store."""
+"""The steps of every collective call: prepare, agree, scale, move data, store."""
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from time import perf_counter
 from typing import Any, Generic, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import Codec, converted, largest_magnitude
+from ..codec import converted, largest_magnitude
 from ..codec.scaling import Scaling
 from ..system.text import brief
 from ..transport import Transport
@@ -27,7 +27,7 @@ from .agreement import (
 )
 from .error_feedback import ErrorFeedback
 from .ledger import ledger_of
-from .settings import ALGORITHMS, Op, Path, Settings, SumScale
+from .settings import ALGORITHMS, Checked, Op, Path, Settings, SumScale
 from .values.buffers import Buffers, Loaded
 from .values.fed import Fed
 from .values.lost_energy import Loss, watch
@@ -47,18 +47,19 @@ class Collective:
 
     ``summed`` means that values of several ranks are added, so all use one scale that leaves room for the
     sum. Otherwise each rank's values have their own scale. ``contributes`` tells whether this rank has
-    values.
+    values. ``terms`` must be equal at all ranks.
     """
 
     name: str
     summed: bool = True
     algorithms: Sequence[str] = ALGORITHMS
     contributes: bool = True
+    terms: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call on which all ranks have agreed.
+    """A call on which all ranks have agreed, with its values as they are to be moved.
 
     ``scalings`` holds that of each rank's lanes, none where the codec scales. ``exact``: own values are on
     the codec's lattice, or come there as they are sent.
@@ -96,9 +97,9 @@ class Call:
         if lanes.dtype != np.float32:  # multiplied as they were restored
             return
         self.scalings[of].divide(lanes, start)
-        terms = terms or self.transport.size
-        if self.settings.op is Op.MEAN and terms > 1:
-            np.multiply(lanes, np.float32(1 / terms), out=lanes)
+        count = terms or self.transport.size
+        if self.settings.op is Op.MEAN and count > 1:
+            np.multiply(lanes, np.float32(1 / count), out=lanes)
 
 
 def run(
@@ -108,56 +109,46 @@ def run(
     buffers_of: Callable[[], B],
     move: Callable[[Call, B], None],
     feedback: Feedback = None,
-    **terms: Any,
 ) -> None:
-    """Agree with all ranks on settings, ``terms`` and scale; call ``move``; store and count its result.
+    """Agree with all ranks on settings, terms and scale; call ``move``; store and count its result.
 
     ``buffers_of`` checks the buffers. An error there, in settings or in ``feedback`` is raised at every rank
     (as `MismatchError` at the others), before any data move. ``move`` works on scaled lanes and removes the
-    scale at the end. (For a sum of one scale with a `Codec` in software, streams are scaled.) An error in it
-    is raised at every rank. The residual of ``feedback`` changes only after the agreement.
+    scale at the end. (For a sum of one scale in software, a codec that can scales its streams.) An error in
+    it is raised at every rank. The residual of ``feedback`` changes only after the agreement.
     """
     start, sent = perf_counter(), transport.bytes_sent
-    own: _Own[B] | None = None
-    error: Exception | None = None
     try:
-        own = _prepared(transport, collective, settings, buffers_of, feedback)
-        terms |= own.terms
+        prepared = _prepare(transport, collective, settings, buffers_of, feedback)
     except Exception as problem:  # the other ranks wait for the agreement
-        error = problem
-    ready = perf_counter()
-    agreed = {"collective": collective.name, **terms}
-    all_largest = agree(transport, agreed, None if own is None else own.largest, error, are_exponents)
-    assert own is not None
-    agreeing = perf_counter() - ready
+        agree(transport, {"collective": collective.name, **collective.terms}, None, problem, are_exponents)
+        raise
+    agreed = _agree(prepared)
     # A rank that fails from here on ends the wait of the others, also if its warnings are errors.
     with moving_data(transport):
-        scalings = _scalings(collective.summed, own.scale, all_largest, own.lengths)
-        scaling = scalings[transport.rank]
-        loss = _loss(transport, collective, own, scaling, all_largest)
-        call = _begun(transport, collective, settings, own, scalings)
-        move(call, own.buffers)
-    own.buffers.store(call.lanes)
-    if own.feedback is not None:
-        memory, name = own.feedback
-        memory.settle(name, scaling, call.lanes)
+        loss = _loss(agreed)
+        call = _scale(agreed)
+        move(call, prepared.buffers)
+    _store(agreed, call)
     ledger_of(transport).add(
-        collective.name, own.path, call.lanes.size, transport.bytes_sent - sent,
-        None if own.scale is None else scaling.common, loss.dropped if loss else None,
-        perf_counter() - start, agreeing, call.form.spent,
+        collective.name, prepared.path, call.lanes.size, transport.bytes_sent - sent,
+        None if prepared.scale is None else agreed.scaling.common, loss.dropped if loss else None,
+        perf_counter() - start, agreed.seconds, call.form.spent,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Own(Generic[B]):
+class _Prepared(Generic[B]):
     """A rank's checked arguments and loaded values, as they are before the agreement.
 
     ``values`` are its own ones plus the residuals of ``feedback``, in sections of ``lengths``.
     ``largest`` has the largest exponent of each section. It is None without a scale, and at a rank that
-    contributes no values. ``terms`` must be equal at all ranks.
+    contributes no values.
     """
 
-    terms: dict[str, Any]
+    transport: Transport
+    collective: Collective
+    checked: Checked
     path: Path
     codec: StreamCodec
     buffers: B
@@ -169,88 +160,33 @@ class _Own(Generic[B]):
     largest: list[int | None] | None
 
 
-def _prepared(
+def _prepare(
     transport: Transport, collective: Collective, settings: Settings, buffers_of: Callable[[], B],
     feedback: Feedback,
-) -> _Own[B]:  # fmt: skip
+) -> _Prepared[B]:  # fmt: skip
     """Check a rank's arguments, load its values, and find the largest exponents for the common scale."""
-    settings.check(transport.size, tuple(collective.algorithms))
+    checked = settings.check(transport.size, tuple(collective.algorithms))
     _check_feedback(feedback)
     if settings.sections is not None and not collective.summed:
         raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
-    path, codec = choose_path(transport, settings.path, settings.codec)
+    path, codec = choose_path(transport, settings.path, checked.codec)
     buffers = buffers_of()
-    direct = path == "software" and isinstance(codec, Codec) and settings.takes_halves
+    direct = path == "software" and codec.scales_streams and settings.takes_halves
     loaded = buffers.load(direct and collective.summed and transport.size > 1, settings.makes_sums)
-    own = loaded.source[loaded.own]
-    lengths = settings.lengths(own.size)
-    if path == "off" or not collective.contributes:
-        feedback = None
-    values = own if feedback is None else feedback[0].fed(own, feedback[1])
+    given = loaded.source[loaded.own]
+    lengths = checked.lengths(given.size)
+    used = None if path == "off" or not collective.contributes else feedback
+    values = given if used is None else used[0].fed(given, used[1])
     scale = effective(settings.scale, path, codec)
     largest = None
     if scale is not None and collective.contributes:
         parts = zip(lengths, accumulate(lengths), strict=True)
         largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
-        _check_scale(scale, values, largest)
-    terms = settings.terms() | buffers.terms()
-    return _Own(terms, path, codec, buffers, loaded, feedback, values, lengths, scale, largest)
-
-
-def _check_scale(scale: SumScale, values: Lanes | Fed, largest: Sequence[int | None]) -> None:
-    """Raise ``OverflowError`` if this rank's values leave fp32's range with a given scale."""
-    if not isinstance(scale, int) or max((e for e in largest if e is not None), default=0) + scale < 127:
-        return
-    found = values.largest() if isinstance(values, Fed) else largest_magnitude(values, dtype="bfloat16")
-    if math.ldexp(found, scale) >= 2.0**128:
-        raise OverflowError(f"a value of {found:.3g} is too large to be scaled by 2**{scale}")
-
-
-def _loss(
-    transport: Transport, collective: Collective, own: _Own[B], scaling: Scaling, all_largest: AllLargest
-) -> Loss | None:
-    """Watch what compression drops of a rank's values; return None where it compresses none."""
-    if own.path == "off" or transport.size == 1 or not collective.contributes:
-        return None
-    relative = is_relative(own.scale)
-    # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
-    quiet = relative and collective.summed and _most([own.largest]) != _most(all_largest)
-    return watch(transport)(
-        f"the {collective.name}", own.codec, own.values, scaling,
-        sums=collective.summed, auto=relative, feedback=own.feedback is not None, quiet=quiet,
-    )  # fmt: skip
-
-
-def _begun(
-    transport: Transport, collective: Collective, settings: Settings, own: _Own[B], scalings: list[Scaling]
-) -> Call:
-    """Quantise and scale a rank's values as agreed, and choose the form in which they travel."""
-    size, path, codec = transport.size, own.path, own.codec
-    source, lanes, place = own.loaded.source, own.loaded.lanes, own.loaded.own
-    values, scaling = source[place], scalings[transport.rank]
-    sums = collective.summed and path != "off"
-    exact = sums and isinstance(codec, Codec) and codec.sums_exactly
-    first = exact and collective.contributes and size > 1 and settings.quantises_first(path)
-    coding = perf_counter()
-    if isinstance(own.values, Fed):
-        values, source = _kept(own.values, lanes, place, codec, scaling, own.feedback)
-    if sums:
-        patterns, in_memory = np.uint16 in (source.dtype, lanes.dtype), lanes.dtype == np.float32
-        codec, scalings = _summing(codec, path, scalings, patterns, in_memory)
-        scaling = scalings[transport.rank]
-    if any(scaling.scales) and collective.contributes:
-        if values.dtype != np.float32:
-            values = converted(values, out=lanes[place], patterns=True)
-        scaling.multiply(values, lanes[place])
-        values, source = lanes[place], lanes
-    if first and own.feedback is None:  # after scaling: unscaled, the largest would become infinite
-        codec.lossy(values, lanes[place])
-        source = lanes
-    coding = perf_counter() - coding
-    halves = lanes.dtype != np.float32
-    form = wire_form(transport, path, codec, 1 / size if halves and settings.op is Op.MEAN else None)
-    form.spent.codec += coding
-    return Call(settings, form, source, lanes, scalings, exact)
+        if isinstance(scale, int):
+            _check_scale(scale, values, largest)
+    return _Prepared(
+        transport, collective, checked, path, codec, buffers, loaded, used, values, lengths, scale, largest
+    )
 
 
 def _check_feedback(feedback: Any) -> None:
@@ -264,14 +200,48 @@ def _check_feedback(feedback: Any) -> None:
             raise TypeError(f"feedback must be an ErrorFeedback and a name, not {brief(feedback)}")
 
 
-def _scalings(
-    summed: bool, scale: SumScale, all_largest: AllLargest, lengths: Sequence[int]
-) -> list[Scaling]:
-    """Return the scaling of each rank's lanes: a common one for a sum, else its own."""
-    if summed:
-        ranks = len(all_largest)
-        return [common_scaling(scale, all_largest, lengths, ranks)] * ranks
-    return [common_scaling(scale, [each], [1], 1) for each in all_largest]
+def _check_scale(scale: int, values: Lanes | Fed, largest: Sequence[int | None]) -> None:
+    """Raise ``OverflowError`` if this rank's values leave fp32's range with a given scale."""
+    if max((e for e in largest if e is not None), default=0) + scale < 127:
+        return
+    found = values.largest() if isinstance(values, Fed) else largest_magnitude(values, dtype="bfloat16")
+    if math.ldexp(found, scale) >= 2.0**128:
+        raise OverflowError(f"a value of {found:.3g} is too large to be scaled by 2**{scale}")
+
+
+@dataclass(frozen=True)
+class _Agreed(Generic[B]):
+    """A prepared call, the scaling of each rank's lanes, and the time that the agreement took.
+
+    ``leads``: this rank has the largest values of all.
+    """
+
+    prepared: _Prepared[B]
+    scalings: list[Scaling]
+    leads: bool
+    seconds: float
+
+    @property
+    def scaling(self) -> Scaling:
+        """That of this rank's lanes."""
+        return self.scalings[self.prepared.transport.rank]
+
+
+def _agree(prepared: _Prepared[B]) -> _Agreed[B]:
+    """Agree with all ranks on the terms, and on a common scale for a sum; else each rank has its own."""
+    begun = perf_counter()
+    collective, transport, scale = prepared.collective, prepared.transport, prepared.scale
+    own_terms = prepared.checked.terms() | prepared.buffers.terms()
+    terms = {"collective": collective.name, **collective.terms, **own_terms}
+    found: AllLargest = agree(transport, terms, prepared.largest, None, are_exponents)
+    seconds = perf_counter() - begun
+    with moving_data(transport):
+        if collective.summed:
+            common = common_scaling(scale, found, prepared.lengths, transport.size)
+            scalings = [common] * transport.size
+        else:
+            scalings = [common_scaling(scale, [each], [1], 1) for each in found]
+    return _Agreed(prepared, scalings, _most([prepared.largest]) == _most(found), seconds)
 
 
 def _most(largest: AllLargest) -> int | None:
@@ -279,31 +249,89 @@ def _most(largest: AllLargest) -> int | None:
     return max((e for each in largest for e in each or () if e is not None), default=None)
 
 
-def _summing(
-    codec: StreamCodec, path: Path, scalings: list[Scaling], patterns: bool, in_memory: bool
-) -> tuple[StreamCodec, list[Scaling]]:
+def _loss(agreed: _Agreed[B]) -> Loss | None:
+    """Watch what compression drops of a rank's values; return None where it compresses none."""
+    prepared = agreed.prepared
+    transport, collective = prepared.transport, prepared.collective
+    if prepared.path == "off" or transport.size == 1 or not collective.contributes:
+        return None
+    relative = is_relative(prepared.scale)
+    return watch(transport)(
+        f"the {collective.name}", prepared.codec, prepared.values, agreed.scaling,
+        sums=collective.summed, auto=relative, feedback=prepared.feedback is not None,
+        # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
+        quiet=relative and collective.summed and not agreed.leads,
+    )  # fmt: skip
+
+
+def _scale(agreed: _Agreed[B]) -> Call:
+    """Quantise and scale a rank's values as agreed, and choose the form in which they travel."""
+    begun = perf_counter()
+    prepared, settings = agreed.prepared, agreed.prepared.checked.settings
+    transport, path, contributes = prepared.transport, prepared.path, prepared.collective.contributes
+    lanes, place, fed_back = prepared.loaded.lanes, prepared.loaded.own, prepared.feedback is not None
+    sums = prepared.collective.summed and path != "off"
+    exact = sums and prepared.codec.sums_exactly
+    kept = _kept(agreed) if fed_back else prepared.loaded.source
+    codec, scalings = _summing(agreed, kept) if sums else (prepared.codec, agreed.scalings)
+    scaled = _multiplied(kept, lanes, place, scalings[transport.rank]) if contributes else kept
+    first = exact and contributes and transport.size > 1 and settings.quantises_first(path)
+    if first and not fed_back:  # after scaling: unscaled, the largest would become infinite
+        codec.lossy(scaled[place], lanes[place])
+    source = lanes if first and not fed_back else scaled
+    mean_of_halves = lanes.dtype != np.float32 and settings.op is Op.MEAN
+    seconds = perf_counter() - begun
+    form = wire_form(transport, path, codec, 1 / transport.size if mean_of_halves else None)
+    form.spent.codec += seconds
+    return Call(settings, form, source, lanes, scalings, exact)
+
+
+def _kept(agreed: _Agreed[B]) -> Lanes:
+    """Return an array with what the codec keeps of a rank's own values and their residual.
+
+    That is the result's array, or where it has 16-bit values a new one of float32. ``feedback`` has the rest.
+    """
+    prepared, lanes = agreed.prepared, agreed.prepared.loaded.lanes
+    assert prepared.feedback is not None
+    assert isinstance(prepared.values, Fed)
+    memory, name = prepared.feedback
+    whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
+    memory.kept(prepared.values, name, prepared.codec, agreed.scaling, whole[prepared.loaded.own])
+    return whole
+
+
+def _summing(agreed: _Agreed[B], source: Lanes) -> tuple[StreamCodec, list[Scaling]]:
     """Return a codec's form for sums, and by rank the scaling that is left to the lanes.
 
-    ``patterns``: whether uint16 arrays are bfloat16. ``in_memory``: whether partial sums are stored. They
-    keep a scale with which they are exact, but without which they could leave fp32's range.
+    Partial sums that are stored in memory keep a scale with which they are exact, but without which they
+    could leave fp32's range.
     """
-    if not isinstance(codec, Codec):
-        return codec, scalings
-    common = scalings[0].common
-    leaves = in_memory and common is not None and common <= math.log2(codec.error_bound) - 104
-    if path == "software" and common is not None and not (codec.sums_exactly and leaves):
+    codec, lanes, scalings = agreed.prepared.codec, agreed.prepared.loaded.lanes, agreed.scalings
+    common, bound = scalings[0].common, codec.absolute_bound
+    stored = lanes.dtype == np.float32
+    leaves = stored and common is not None and bound is not None and common <= math.log2(bound) - 104
+    in_streams = agreed.prepared.path == "software" and codec.scales_streams
+    if in_streams and common is not None and not (codec.sums_exactly and leaves):
+        patterns = np.uint16 in (source.dtype, lanes.dtype)
         return codec.summing(common, "bfloat16" if patterns else None), [Scaling()] * len(scalings)
     return codec.summing(), scalings
 
 
-def _kept(
-    values: Fed, lanes: Lanes, own: slice, codec: Any, scaling: Scaling, feedback: Feedback
-) -> tuple[Lanes, Lanes]:
-    """Return what the codec keeps of a rank's own values and their residual, and the array with it.
+def _multiplied(source: Lanes, lanes: Lanes, place: slice, scaling: Scaling) -> Lanes:
+    """Return the array with a rank's scaled values: ``lanes``, unless nothing is to be scaled."""
+    if not any(scaling.scales):
+        return source
+    values, into = source[place], lanes[place]
+    if values.dtype == np.float32:
+        scaling.multiply(values, into)
+    else:
+        scaling.multiply(converted(values, out=into, patterns=True), into)
+    return lanes
 
-    That is ``lanes``, or where they are 16-bit values a new one of float32. ``feedback`` has the rest.
-    """
-    assert feedback is not None
-    memory, name = feedback
-    whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
-    return memory.kept(values, name, codec, scaling, whole[own]), whole
+
+def _store(agreed: _Agreed[B], call: Call) -> None:
+    """Store the result, and finish the call of the error feedback."""
+    agreed.prepared.buffers.store(call.lanes)
+    if agreed.prepared.feedback is not None:
+        memory, name = agreed.prepared.feedback
+        memory.settle(name, agreed.scaling, call.lanes)

@@ -80,7 +80,8 @@ def _reduce(t: Transport, sendbuf: Any, recvbuf: Any, root: int, settings: Setti
             call.settle_sum(lanes)
             call.unscale(lanes)
 
-    run(t, Collective("reduce", algorithms=_ONLY_RING), settings, check, move, root=root_term(root))
+    kind = Collective("reduce", algorithms=_ONLY_RING, terms={"root": root_term(root)})
+    run(t, kind, settings, check, move)
 
 
 def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None:
@@ -93,8 +94,8 @@ def _broadcast(t: Transport, buffer: Any, root: int, settings: Settings) -> None
         chain(call.form, members, call.lanes, Parts(call.lanes.size, 1, settings.sub_block))
         call.unscale(call.lanes, root)
 
-    kind = Collective("broadcast", summed=False, algorithms=_ONLY_RING, contributes=t.rank == root)
-    run(t, kind, settings, check, move, root=root_term(root))
+    kind = Collective("broadcast", False, _ONLY_RING, t.rank == root, {"root": root_term(root)})
+    run(t, kind, settings, check, move)
 
 
 def root_term(root: Any) -> int | None:

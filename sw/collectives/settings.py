@@ -8,13 +8,14 @@ from operator import index
 from typing import Any, Literal, TypedDict, get_args
 
 from ..codec import MAX_SCALE
-from ..codec.scaling import check_sections
+from ..codec.scaling import check_sections, check_sum
+from ..codec.stream_codec import StreamCodec
 from ..system.integers import integer
 from ..wire import CodecName
 from .algorithms.aggregators import tree_levels
 from .algorithms.hierarchical import default_group_size
 from .algorithms.parts import SUB_BLOCK
-from .values.stream_codec import StreamCodec, check_codec
+from .values.stream_codec import check_codec
 
 
 class Op(Enum):
@@ -96,8 +97,8 @@ class Settings:
     dtype: Dtype | None = None
     sub_block: int = SUB_BLOCK
 
-    def check(self, ranks: int | None, algorithms: tuple[str, ...] = ALGORITHMS) -> None:
-        """Check each value. Raise ``TypeError`` or ``ValueError`` with the wrong value.
+    def check(self, ranks: int | None, algorithms: tuple[str, ...] = ALGORITHMS) -> "Checked":
+        """Check each value; return what was found. Raise ``TypeError`` or ``ValueError`` for a wrong one.
 
         ``ranks`` is None if their number is not known yet. ``algorithms`` are those of the collective.
         """
@@ -109,35 +110,15 @@ class Settings:
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
         check_scale(self.scale, ("tensor",))
-        check_sections(self.scale, self.sections)
-        if self.codec is not None:
-            check_codec(self.codec)
+        sections = check_sections(self.scale, self.sections)
+        codec = None if self.codec is None else check_codec(self.codec)
         if self.group_size is not None:
             unit = "" if ranks is None else f" of the {ranks} ranks"
             integer("group_size", self.group_size, 1, ranks, unit=unit)
         if self.algorithm == "paper_baseline" and ranks is not None:
             tree_levels(ranks, self.group_size)
         integer("sub_block", self.sub_block, 1)
-
-    def lengths(self, count: int) -> list[int]:
-        """Return the lengths of the sections of ``count`` lanes: one, but for scale "tensor".
-
-        Raises ``ValueError`` if sections have another sum.
-        """
-        return check_sections(self.scale, self.sections, count) or [count]
-
-    def terms(self) -> dict[str, Any]:
-        """Return the settings that must be equal at all ranks, as JSON values."""
-        names = ("path", "algorithm", "scale", "upper")
-        return {
-            "op": getattr(self.op, "value", repr(self.op)),
-            "codec": None if self.codec is None else check_codec(self.codec).name,
-            "legs": self.compressed_legs,
-            "sections": check_sections(self.scale, self.sections),
-            "group_size": None if self.group_size is None else index(self.group_size),
-            "sub_block": index(self.sub_block),
-            **{name: getattr(self, name) for name in names},
-        }
+        return Checked(self, codec, sections)
 
     @property
     def compressed_legs(self) -> Legs:
@@ -170,6 +151,41 @@ class Settings:
     def group(self, ranks: int) -> int:
         """Return the number of ranks in a group."""
         return self.group_size or default_group_size(ranks)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Checked settings, with their codec, and the sections of scale "tensor" as a list."""
+
+    settings: Settings
+    codec: StreamCodec | None
+    sections: list[int] | None
+
+    def lengths(self, count: int) -> list[int]:
+        """Return the lengths of the sections of ``count`` lanes: one, but for scale "tensor".
+
+        Raises ``ValueError`` if sections have another sum.
+        """
+        if self.sections is None:
+            return [count]
+        check_sum(self.sections, count)
+        return self.sections or [count]
+
+    def terms(self) -> dict[str, Any]:
+        """Return the settings that must be equal at all ranks, as JSON values."""
+        settings = self.settings
+        return {
+            "op": settings.op.value,
+            "codec": None if self.codec is None else self.codec.name,
+            "path": settings.path,
+            "algorithm": settings.algorithm,
+            "scale": settings.scale,
+            "sections": self.sections,
+            "legs": settings.compressed_legs,
+            "group_size": None if settings.group_size is None else index(settings.group_size),
+            "upper": settings.upper,
+            "sub_block": index(settings.sub_block),
+        }
 
 
 def check_names(function: str, given: Iterable[str], known: Container[str]) -> None:

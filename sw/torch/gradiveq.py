@@ -11,7 +11,8 @@ import torch.distributed as dist
 from ..collectives.ledger import Ledger, Statistics, counted
 from ..layers.gradiveq import GradiVeQ
 from ..layers.parameters import Parameters
-from .host_copy import HostCopy, check_call, check_size, future_of, lanes_of
+from .hook_checks import check_call, check_size
+from .host_copy import HostCopy, future_of, lanes_of
 from .link import link_of
 
 

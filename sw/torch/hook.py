@@ -2,7 +2,7 @@
 """`compress_hook`: DDP's gradients through the codec, bucket by bucket, while the backward pass goes on."""
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as Result
 from copy import deepcopy
 from dataclasses import replace
@@ -10,31 +10,29 @@ from os import PathLike
 from typing import Any, Unpack
 from weakref import WeakKeyDictionary, finalize, ref
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from .. import wire
-from ..codec import MAX_SCALE, Codec
+from ..codec import Codec
 from ..codec.scaling import joined_sections
-from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.error_feedback import ErrorFeedback
-from ..collectives.ledger import Ledger, Statistics, counted
+from ..collectives.ledger import Ledger, Statistics
 from ..collectives.settings import ALGORITHMS as ALL_ALGORITHMS
 from ..collectives.settings import Algorithm, GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..system.integers import integer
-from ..system.text import brief
 from ..wire import CodecName
-from .host_copy import HostCopy, check_call, check_size, future_of, lanes_of, takes
+from .bucket import BucketCall
+from .hook_checks import check_call, check_size
+from .host_copy import HostCopy, future_of, lanes_of, takes
 from .left_out import Known, LeftOut, has
 from .link import Link, link_of
 from .reporting import LOGGER, Reporter, ScalarWriter
 from .residuals import Residuals
+from .saved_state import SavedState
 from .transport import group_of, rank_of, ranks_of
-from .work import all_reduce
 
 NAME = "compressed gradients"
 """The name in messages about ranks that differ."""
@@ -44,9 +42,6 @@ SMALLEST = 4096
 
 ALGORITHMS = tuple(name for name in ALL_ALGORITHMS if name != "paper_baseline")
 """The algorithms whose sum has a term from every rank."""
-
-_MOST = (1 << 63) - 1
-"""The largest number of a step."""
 
 Schedule = Callable[[int], StreamCodec | CodecName | None]
 
@@ -326,7 +321,8 @@ class CompressState:
             refused: Result[None] = Result()
             refused.set_exception(error)
             return future_of(refused, [], lambda: buffer)
-        layout = None if self.residuals is None else self.residuals.layout(parameters, kept.parameters)
+        residuals = self.residuals
+        layout = None if residuals is None else (residuals, residuals.layout(parameters, kept.parameters))
         if last:
             self._count_step()
         step = self.step
@@ -335,42 +331,24 @@ class CompressState:
             if last and not self._reporter.idle:
                 self._report_in_turn(step)
             return sent
-        raw = replace(settings, path="off", scale=None, sections=None)
         if self.by_tensor:
             settings = replace(settings, sections=joined_sections(list(map(lanes_of, kept.parameters))))
         link, copy = link_of(self.process_group), HostCopy(buffer)
-
-        def run() -> None:
-            feedback, lanes = None, copy.array.reshape(-1)
-            if self.residuals is not None and layout is not None and self._feeds_back(settings, link):
-                try:
-                    self.residuals.prepare(layout)
-                except ValueError as error:
-                    agree(link.transport, {}, None, error)  # in place of the call's, so that all ranks raise
-                feedback = self.residuals.feedback, layout
-            for places, name, how, memory in (
-                (kept, label, settings, feedback),
-                (left, f"{label}, left out", raw, None),
-            ):
-                if places.count:
-                    with counted(link.transport, self.ledger, name):
-                        values = places.taken(lanes)
-                        all_reduce(link.transport, values, MEAN, how, memory)
-                    places.put(values, lanes)
-            copy.store()
-            if last:
-                self._report(step)
-
-        result = link.submit(run)
+        feeds_back = layout is not None and self._feeds_back(settings, link)
+        call = BucketCall(
+            link.transport, copy, kept, left, settings, layout if feeds_back else None, self.ledger, label,
+            lambda: self._report(step) if last else None,
+        )  # fmt: skip
+        result = link.submit(call.run)
         if last and copy.device is None:
             link.run_until(result)  # the backward pass is over
         return future_of(result, [copy], lambda: buffer)
 
     def _feeds_back(self, settings: Settings, link: Link) -> bool:
         """Tell whether a call of these settings has error feedback, by default or as wanted."""
-        codec = settings.codec or link.transport.nic_codec  # None: planes
-        exact = codec is None or (isinstance(codec, Codec) and codec.sums_exactly)
-        return exact or not self.feeds_back_by_default
+        codec = None if settings.codec is None else check_codec(settings.codec)
+        used = codec or link.transport.nic_codec  # None: planes
+        return used is None or used.sums_exactly or not self.feeds_back_by_default
 
     def _check_module(self, parameters: list[torch.Tensor], last: bool) -> None:
         """Raise ``ValueError`` if a bucket has a parameter that the first step's buckets did not have."""
@@ -397,17 +375,11 @@ class CompressState:
         It has only tensors, numbers and text. Residuals, and the usual scales by which spikes are known, are
         this rank's own, so every rank saves its own.
         """
-        assigned = None
-        if self._assigned and isinstance(self._codec, Codec):
-            assigned = {name: getattr(self._codec, name) for name in ("error_bound", "codec", "mode")}
-        kept = {} if self.residuals is None else self.residuals.by_parameter()
-        return {
-            "step": self.step,
-            "parameters": 0 if self.residuals is None else self.residuals.count,
-            "codec": assigned,
-            "residuals": {number: torch.from_numpy(values.copy()) for number, values in kept.items()},
-            "scales": {} if self.residuals is None else self.residuals.scales(),
-        }
+        assigned = self._codec if self._assigned and isinstance(self._codec, Codec) else None
+        if self.residuals is None:
+            return SavedState(self.step, 0, {}, {}, assigned).as_dict()
+        kept, scales = self.residuals.by_parameter(), self.residuals.scales()
+        return SavedState(self.step, self.residuals.count, kept, scales, assigned).as_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a `state_dict`, before the first step of a newly wrapped module.
@@ -416,23 +388,14 @@ class CompressState:
         residual of another size than its parameter; nothing is changed. Before the first step the parameters
         are not known. Then the first compressed bucket raises it, at every rank.
         """
-        found = _entries("the state", state, {"step", "codec", "residuals"}, {"parameters", "scales"})
-        step, count = _whole("step", found["step"]), _whole("parameters", found.get("parameters", 0))
-        if not isinstance(found["residuals"], Mapping):
-            raise ValueError(f"the residuals must be a dictionary, not {brief(found['residuals'])}")
-        residuals = {
-            _whole("a residual's number", number): _array(number, values)
-            for number, values in found["residuals"].items()
-        }
-        if residuals and self.residuals is None:
+        saved = SavedState.read(state)
+        if saved.residuals and self.residuals is None:
             raise ValueError("the state has residuals, but error_feedback is off")
-        scales = _scales(found.get("scales", {}))
-        assigned = None if found["codec"] is None else _codec(found["codec"])
         if self.residuals is not None:
-            self.residuals.load(residuals, scales, count)
-        if assigned is not None:
-            self.codec = assigned
-        self.step = step
+            self.residuals.load(saved.residuals, saved.scales, saved.parameters)
+        if saved.codec is not None:
+            self.codec = saved.codec
+        self.step = saved.step
 
 
 def compress_hook(
@@ -448,58 +411,3 @@ def compress_hook(
     """
     check_call(compress_hook, CompressState, state, bucket)
     return state.mean(bucket)
-
-
-def _entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()) -> dict[str, Any]:
-    """Return a part of a saved state. ``ValueError`` unless it has all ``keys``, and perhaps ``more``."""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a dictionary, not {brief(value)}")
-    if missing := keys - value.keys():
-        raise ValueError(f"{name} has no {min(missing)!r}")
-    if unknown := value.keys() - keys - more:
-        raise ValueError(f"{name} has an unknown key: {brief(unknown.pop())}")
-    return dict(value)
-
-
-def _whole(name: str, value: Any) -> int:
-    """Return a number of a saved state that counts something. ``ValueError`` for anything else."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise ValueError(f"{name} must be a whole number of 0..2**63 - 1, not {brief(value)}")
-    return int(value)
-
-
-def _scales(saved: Any) -> dict[int, int]:
-    """Return the usual scales of a saved state. Older states have none."""
-    if not isinstance(saved, Mapping):
-        raise ValueError(f"the scales must be a dictionary, not {brief(saved)}")
-    for scale in saved.values():
-        if type(scale) is not int or abs(scale) > MAX_SCALE:
-            raise ValueError(f"a scale must be -{MAX_SCALE}..{MAX_SCALE}, not {brief(scale)}")
-    return {_whole("a scale's number", number): scale for number, scale in saved.items()}
-
-
-def _codec(saved: Any) -> Codec:
-    """Make the codec of a saved state. Older states have no ``codec``, and "planes" as a mode."""
-    found = _entries("its codec", saved, {"error_bound", "mode"}, {"codec"})
-    bound, codec, mode = found["error_bound"], found.get("codec"), found["mode"]
-    if not isinstance(bound, int | float) or any(not isinstance(name, str | None) for name in (codec, mode)):
-        raise ValueError(f"the state's codec must be a bound and names, not {brief(found)}")
-    known = wire.variant(next((name for name in (mode, codec) if name is not None), ""))
-    if codec not in (None, known.codec):
-        raise ValueError(f"the state's codec {brief(codec)} has no mode {brief(mode)}")
-    try:
-        return Codec(bound, *known)
-    except (TypeError, OverflowError) as error:
-        raise ValueError(f"the state's codec: {error}") from None
-
-
-def _array(number: Any, residual: Any) -> Any:
-    """Return a residual of a saved state as an array. `Residuals.load` checks its values."""
-    if not isinstance(residual, torch.Tensor):
-        raise ValueError(f"the residual of parameter {number} must be a tensor, not {brief(residual)}")
-    if residual.dtype != torch.float32:
-        raise ValueError(f"the residual of parameter {number} must be float32, not {residual.dtype}")
-    try:
-        return residual.detach().resolve_neg().cpu().numpy()
-    except (RuntimeError, TypeError) as error:  # sparse, without data, ...
-        raise ValueError(f"the residual of parameter {number} must be a plain tensor: {error}") from None

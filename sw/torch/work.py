@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 
 from ..codec import Codec
-from ..collectives import MEAN, SUM, Op, allgather_comp, allreduce_comp, reduce_scatter_comp
+from ..collectives import MEAN, SUM, Op
+from ..collectives.allreduce import all_reduce
+from ..collectives.blockwise import all_gather, reduce_scatter
 from ..collectives.ledger import Ledger, counted
+from ..collectives.requests import plan
 from ..collectives.settings import Settings
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
@@ -21,6 +23,8 @@ from .link import Link, link_of
 
 Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
+Apply = Callable[[Transport, Settings, Copies, Copies], None]
+"""A collective on some inputs and outputs."""
 
 DEFAULT_CODEC = Codec(2**-10, "planes")
 """The codec if no NIC is used. It rounds to nearest, and needs half the bytes of ``bounded`` at the same
@@ -71,67 +75,55 @@ def operation(op: Any) -> Op | None:
     return MEAN if op == dist.ReduceOp.AVG else None
 
 
-def all_reduce(
-    transport: Transport, lanes: NDArray[Any], op: Op, settings: Settings, feedback: Any = None
-) -> None:
-    """Call `allreduce_comp` in place. uint16 holds bfloat16 patterns."""
-    allreduce_comp(transport, None, lanes, feedback=feedback, **_arguments(transport, settings, op))
-
-
-def _arguments(transport: Transport, settings: Settings, op: Op = SUM) -> dict[str, Any]:
-    """Return a collective's arguments, with `DEFAULT_CODEC` if neither settings nor NIC have a codec."""
-    if settings.codec is None and not (transport.nic and settings.path in ("auto", "nic")):
-        settings = replace(settings, codec=DEFAULT_CODEC)
-    return {**vars(settings), "op": op, "dtype": "bfloat16"}
+def settings_for(transport: Transport, settings: Settings, op: Op) -> Settings:
+    """Return a collective's settings: uint16 holds bfloat16, and `DEFAULT_CODEC` is that of no NIC."""
+    whole = replace(settings, op=op, dtype="bfloat16")
+    if whole.codec is None and not (transport.nic and whole.path in ("auto", "nic")):
+        return replace(whole, codec=DEFAULT_CODEC)
+    return whole
 
 
 def all_reduced(
     group: Any, tensors: Tensors, op: Op, settings: Settings, ledger: Ledger
 ) -> CompressedWork:  # fmt: skip
-    """Apply `all_reduce` to each tensor, in place, among the ranks of a group."""
+    """Apply `allreduce_comp` to each tensor, in place, among the ranks of a group."""
 
-    def call(transport: Transport, sources: Copies, results: Copies) -> None:
+    def call(transport: Transport, whole: Settings, sources: Copies, results: Copies) -> None:
         for copy in results:
-            all_reduce(transport, copy.array, op, settings)
+            plan(transport, None, all_reduce, None, copy.array, whole).run()
 
-    return _submitted(group, call, (), tensors, ledger)
+    return _submitted(group, call, (), tensors, op, settings, ledger)
 
 
 def reduce_scattered(
     group: Any, outputs: Tensors, inputs: Tensors, op: Op, settings: Settings, ledger: Ledger
 ) -> CompressedWork:
     """Apply `reduce_scatter_comp` to each pair of tensors."""
-    return _pairwise(reduce_scatter_comp, group, outputs, inputs, op, settings, ledger)
+    return _submitted(group, _pairwise(reduce_scatter), inputs, outputs, op, settings, ledger)
 
 
 def all_gathered(
     group: Any, outputs: Tensors, inputs: Tensors, settings: Settings, ledger: Ledger
 ) -> CompressedWork:  # fmt: skip
     """Apply `allgather_comp` to each pair of tensors."""
-    return _pairwise(allgather_comp, group, outputs, inputs, SUM, settings, ledger)
+    return _submitted(group, _pairwise(all_gather), inputs, outputs, SUM, settings, ledger)
 
 
-def _pairwise(
-    collective: Callable[..., None],
-    group: Any,
-    outputs: Tensors,
-    inputs: Tensors,
-    op: Op,
-    settings: Settings,
-    ledger: Ledger,
-) -> CompressedWork:
-    def call(transport: Transport, sources: Copies, results: Copies) -> None:
+def _pairwise(collective: Callable[..., None]) -> Apply:
+    def call(transport: Transport, whole: Settings, sources: Copies, results: Copies) -> None:
         for source, result in zip(sources, results, strict=True):
-            collective(transport, source.array, result.array, **_arguments(transport, settings, op))
+            plan(transport, None, collective, source.array, result.array, None, whole).run()
 
-    return _submitted(group, call, inputs, outputs, ledger)
+    return call
 
 
 def _submitted(
     group: Any,
-    call: Callable[[Transport, Copies, Copies], None],
+    call: Apply,
     inputs: Tensors,
     outputs: Tensors,
+    op: Op,
+    settings: Settings,
     ledger: Ledger,
 ) -> CompressedWork:
     """Submit a call on the inputs' and the outputs' values; without inputs it works in place."""
@@ -141,7 +133,7 @@ def _submitted(
 
     def run() -> None:
         with counted(link.transport, ledger):
-            call(link.transport, sources, results)
+            call(link.transport, settings_for(link.transport, settings, op), sources, results)
         for copy in results:
             copy.store()
 

@@ -59,7 +59,9 @@ def scattered(state: CompressState, tensor: torch.Tensor, op: Any) -> torch.Tens
 def same_bits(device: str, reduction: Reduction) -> bool:
     """Whether a device's tensors of all types become what the CPU's become."""
     return all(
-        torch.equal(*(reduction(values(dtype).to(place)).cpu().view(torch.uint8) for place in (device, "cpu")))
+        torch.equal(
+            *(reduction(values(dtype).to(place)).cpu().view(torch.uint8) for place in (device, "cpu"))
+        )
         for dtype in SUMMED
     )
 

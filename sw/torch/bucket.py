@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The call that compresses one of DDP's buckets, in the thread of the process group's connections."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..collectives import MEAN
+from ..collectives.agreement import agree
+from ..collectives.allreduce import all_reduce
+from ..collectives.call import Feedback
+from ..collectives.ledger import Ledger, counted
+from ..collectives.requests import plan
+from ..collectives.settings import Settings
+from ..transport import Transport
+from .host_copy import HostCopy
+from .left_out import Lanes, Places
+from .residuals import Layout, Residuals
+from .work import settings_for
+
+
+@dataclass(frozen=True)
+class BucketCall:
+    """The mean of all ranks' gradients of a bucket: of those that are compressed, and of those left out.
+
+    ``residuals`` is None for a call without error feedback. ``after`` is called at the end.
+    """
+
+    transport: Transport
+    copy: HostCopy
+    kept: Places
+    left: Places
+    settings: Settings
+    residuals: tuple[Residuals, Layout] | None
+    ledger: Ledger
+    label: str
+    after: Callable[[], Any]
+
+    def run(self) -> None:
+        """Replace the bucket's values by their means."""
+        lanes = self.copy.array.reshape(-1)
+        raw = replace(self.settings, path="off", scale=None, sections=None)
+        self._reduce(lanes, self.kept, self.label, self.settings, self._feedback())
+        self._reduce(lanes, self.left, f"{self.label}, left out", raw, None)
+        self.copy.store()
+        self.after()
+
+    def _feedback(self) -> Feedback:
+        """Return the compressed parameters' error feedback, with residuals of their last buckets."""
+        if self.residuals is None:
+            return None
+        residuals, layout = self.residuals
+        try:
+            residuals.prepare(layout)
+        except ValueError as error:
+            agree(self.transport, {}, None, error)  # in place of the call's, so that all ranks raise
+        return residuals.feedback, layout
+
+    def _reduce(
+        self, lanes: Lanes, places: Places, label: str, settings: Settings, feedback: Feedback
+    ) -> None:
+        if not places.count:
+            return
+        whole = settings_for(self.transport, settings, MEAN)
+        with counted(self.transport, self.ledger, label):
+            values = places.taken(lanes)
+            plan(self.transport, None, all_reduce, None, values, whole, feedback).run()
+        places.put(values, lanes)
