@@ -8,6 +8,7 @@ import re
 from importlib import import_module
 from importlib.metadata import version as distribution_version
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from docutils import nodes
@@ -17,6 +18,7 @@ from sphinx.application import Sphinx
 from inceptionn.hdl.members import member_texts
 
 HERE = Path(__file__).parent
+ASSURANCE = run_path(str(HERE / "assurance.py"))["TABLES"]
 
 project = "inceptionn"
 copyright = "the inceptionn maintainers, BSD-2-Clause"
@@ -94,7 +96,8 @@ def _links(app: Sphinx, name: str, content: list[str]) -> None:
         text = text.replace("@others", "\n".join(others))
     # A link that shows a file name shows the page's title.
     text = re.sub(r"\[[\w-]+\.md\]\(([\w-]+\.md(?:#[\w-]+)?)\)", r"[](\1)", text)
-    content[0] = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)
+    text = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)
+    content[0] = re.sub(r"^@assurance (\S+)$", lambda match: ASSURANCE[match[1]](), text, flags=re.MULTILINE)
 
 
 def _reference(name: str) -> str:

@@ -55,7 +55,6 @@ from inceptionn.transport.tcp.rendezvous import HELLO
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "prove"))
-import page  # noqa: E402
 import records  # noqa: E402
 
 NATIVE = ROOT / "sw" / "native"
@@ -367,7 +366,7 @@ def main() -> int:
             records.put("fuzz", [{"name": target, **how, "commit": records.commit("sw")}], every)
     print("no finding")
     if arguments.record:
-        page.main()
+        records.write_page()
     return 0
 
 

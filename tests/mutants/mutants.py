@@ -45,12 +45,9 @@ from inceptionn.system.programs import usable_processors
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "prove"))
-import page  # noqa: E402
 import records  # noqa: E402
 
 BENCHES = ROOT / "tests" / "hdl"
-RECORDS = {True: "mutants", False: "held-out"}
-"""Where results of the fitted sample are kept, and of others."""
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants"
 FIXED = ("tag_plane", "header_walk", "payload_merge")
 """What ``--touched`` takes if no component has changed."""
@@ -58,8 +55,6 @@ FEWEST = 5
 """Mutants that must have run, for ``--at-least``."""
 OWN = {"nic"}
 """Components of which nothing inside their parts is changed, since each part is judged by itself."""
-FITTED = 1
-"""Seed of the sample that benches were extended on."""
 
 
 @dataclass(frozen=True)
@@ -298,22 +293,26 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 def record(row: dict[str, Any]) -> None:
-    """Put a component into its file of docs/ in place of older results.
+    """Put a component into docs/assurance-mutants.json in place of older results.
 
     A sample that benches were not extended on keeps how many were killed at first.
     """
-    name = RECORDS[row["seed"] == FITTED]
-    before = next((one for one in records.load(name) if one["name"] == row["name"]), {})
-    if row["seed"] != FITTED:
-        row["first"] = before["first"] if before.get("drawn") == row["drawn"] else row["killed"]
-    records.put(name, [row], CATALOGUE)
+    if row["seed"] != records.FITTED:
+        first = {one["drawn"]: one["first"] for one in of_sample([row["name"]], row["seed"])}
+        row["first"] = first.get(row["drawn"], row["killed"])
+    records.put("mutants", [row], CATALOGUE)
+
+
+def of_sample(names: list[str], seed: int) -> records.Rows:
+    """Return what is recorded of these components: of the fitted sample, or of another one."""
+    known = (row for row in records.load("mutants") if row["name"] in names)
+    return [row for row in known if (row["seed"] == records.FITTED) == (seed == records.FITTED)]
 
 
 def loses(names: list[str], count: int, seed: int) -> str:
     """Say which record a run with ``--record`` would replace by one of fewer mutants, or of another seed."""
-    name = RECORDS[seed == FITTED]
-    for row in records.load(name):
-        if row["name"] in names and (row["seed"] != seed or row["mutants"] > count):
+    for row in of_sample(names, seed):
+        if row["seed"] != seed or row["mutants"] > count:
             kept = f"{row['mutants']} mutants of seed {row['seed']}"
             return f"{row['name']} has a record of {kept}; --force replaces it"
     return ""
@@ -362,7 +361,7 @@ def main() -> int:
     if later and not high:
         high = score(names, count, arguments, True, simulated=True) >= arguments.at_least
     if arguments.record:
-        page.main()
+        records.write_page()
     return int(not high)
 
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mutants import BENCHES, page, records
+from mutants import BENCHES, records
 
 from inceptionn.hdl.catalogue import CATALOGUE
 from inceptionn.hdl.yosys import YosysMissing
@@ -64,7 +64,7 @@ def main() -> int:
         if arguments.record:
             records.put("coverage", [row], CATALOGUE)
     if arguments.record:
-        page.main()
+        records.write_page()
     return 0
 
 

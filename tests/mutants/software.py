@@ -43,7 +43,6 @@ from inceptionn.system import atomic_file
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "prove"))
-import page  # noqa: E402
 import records  # noqa: E402
 
 BUILD = Path(os.environ.get("INCEPTIONN_BUILD", ROOT / "build")).resolve() / "mutants" / "software"
@@ -443,7 +442,7 @@ def main() -> int:
                 kept = f"{before['mutants']} mutants of seed {before['seed']}"
                 raise SystemExit(f"{group} has a record of {kept}; --force replaces it")
             records.put("software", [row], GROUPS)
-            page.main()
+            records.write_page()
     return 0
 
 

@@ -30,7 +30,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import page
 import records
 from harness import Fault, Harness, Proof
 
@@ -339,7 +338,7 @@ def record(results: list[Result], names: Iterable[str]) -> None:
     """Put the results into docs/assurance.json in place of older ones, and write the page from all."""
     here = records.commit()
     records.put("proofs", [asdict(result) | {"commit": here} for result in results], names)
-    page.main()
+    records.write_page()
 
 
 def main() -> int:
@@ -349,7 +348,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--record", action="store_true", help="write the results to docs/assurance.md")
+    parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     arguments = parser.parse_args()
     proofs = load()

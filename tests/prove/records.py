@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Keeps what the assurance commands found, ``docs/assurance*.json``, and tells if it is about today's RTL."""
+"""Keeps what the assurance commands found, ``docs/assurance*.json``, and sums it up in ``docs/assurance.md``.
+
+``python tests/prove/records.py`` writes the summary, which names the records that are not about today's RTL.
+"""
 
 import hashlib
 import importlib
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -26,9 +30,12 @@ FILES = {
     "proofs": "assurance.json",
     **{
         name: f"assurance-{name}.json"
-        for name in ("mutants", "held-out", "coverage", "software", "frames", "fuzz", "steadiness")
+        for name in ("mutants", "coverage", "software", "frames", "fuzz", "steadiness")
     },
 }
+
+FITTED = 1
+"""Seed of the sample of mutants that benches were extended on."""
 
 Rows = list[dict[str, Any]]
 
@@ -51,9 +58,16 @@ def save(name: str, rows: Rows) -> None:
 
 
 def put(name: str, new: Rows, order: Iterable[str]) -> None:
-    """Put rows into a record in place of those of the same name, in this order; others are dropped."""
-    known = {row["name"]: row for row in [*load(name), *new]}
-    save(name, [known[one] for one in order if one in known])
+    """Put rows into a record in place of those of the same name, in this order; others are dropped.
+
+    Of mutants of the RTL, the fitted sample and another one stand side by side.
+    """
+
+    def key(row: dict[str, Any]) -> tuple[str, bool]:
+        return row["name"], name == "mutants" and row["seed"] != FITTED
+
+    known = {key(row): row for row in [*load(name), *new]}
+    save(name, [known[one, other] for one in order for other in (False, True) if (one, other) in known])
 
 
 def commit(folder: str = "hdl") -> str:
@@ -93,3 +107,29 @@ def today() -> dict[str, str]:
         cache.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.write(cache, json.dumps(kept))
     return kept["circuits"]
+
+
+def changed(today: dict[str, str]) -> dict[str, list[str]]:
+    """Return the records about a circuit that has another hash ``today``: the names in each file."""
+    found: dict[str, dict[str, None]] = {"proofs": {}, "mutants": {}, "coverage": {}}
+    for file, names in found.items():
+        prefix = "proof " if file == "proofs" else ""
+        for row in load(file):
+            if row.get("circuit") != today.get(prefix + row["name"], ""):
+                names[row["name"]] = None
+    return {file: list(names) for file, names in found.items()}
+
+
+def page(today: dict[str, str]) -> str:
+    """Return the page on assurance with the summary of what is recorded."""
+    text = (DOCS / "assurance.md").read_text(encoding="utf-8")
+    return runpy.run_path(str(DOCS / "assurance.py"))["page_of"](text, changed(today))
+
+
+def write_page() -> None:
+    """Write the page from the records."""
+    atomic_file.write(DOCS / "assurance.md", page(today()))
+
+
+if __name__ == "__main__":
+    write_page()
