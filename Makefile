@@ -26,7 +26,7 @@ SEED ?= 1
 MUTANTS_ARGS ?=
 COVERAGE_ARGS ?=
 SOFTWARE_ARGS ?=
-STEADINESS_ARGS ?=
+RUNS ?= 20
 FRAMES ?= 1000000
 FRAMES_ARGS ?=
 SECONDS_EACH ?= 20
@@ -110,9 +110,11 @@ coverage: $(VENV)/.stamp-dev ## Measure lines and toggles of the Verilog that ea
 software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collectives and transports by mutants (COMPONENT="codec transport" N=100 SEED=1); resumes
 	python tests/mutants/software.py $(COMPONENT) $(if $(N),--count $(N)) --seed $(SEED) $(SOFTWARE_ARGS)
 
-steadiness: $(VENV)/.stamp-dev ## Run all tests but the slow ones 20 times beside a load of 8 (STEADINESS_ARGS="--runs 20 --load 8 --at-once 1")
+steadiness: $(VENV)/.stamp-dev ## Run all tests but the slow ones 20 times (RUNS), with eight at a time on each processor
 	@$(WARM_UP)
-	python tests/steadiness/steadiness.py $(STEADINESS_ARGS)
+	@failed=0; for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; \
+	  python -m pytest -n $$((8 * $$(nproc))) --dist worksteal -m "not slow" $(PYTEST_ARGS) || failed=$$((failed + 1)); \
+	done; echo "$$failed of $(RUNS) runs had a failure"; test $$failed = 0
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	ruff check --output-format concise .

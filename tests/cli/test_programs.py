@@ -2,11 +2,12 @@
 """The programs of the interpreter's environment are found without its folder on PATH."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from programs import said_by
+from programs import runs, said_by
 
 from inceptionn.hdl.yosys import YosysMissing, yosys_path
 from inceptionn.system.programs import find_program
@@ -57,3 +58,14 @@ def test_no_yosys(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare.setattr("inceptionn.hdl.yosys.find_program", lambda name: None)
     with pytest.raises(YosysMissing, match=r"pip install .*\[hdl\]'"):
         yosys_path()
+
+
+def test_a_process_that_nobody_has_waited_for_does_not_run() -> None:
+    """It stays in /proc until its parent, or init in the place of one that has ended, sees to it."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert runs(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{child.pid}").exists()
+        assert not runs(child.pid)
+    assert not runs(child.pid)
