@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The codec of wire-format.md sections 1 and 2, to be read beside Algorithms 2 and 3 of the paper.
 
-Lanes are handled as their 32 bits (``uint32``) throughout: arithmetic on floats would quieten
-signalling NaNs. Everything is plain NumPy over whole arrays; nothing here is shared with the native
-codec or the RTL, which are judged against it.
+Lanes and blocks are those of :mod:`inceptionn.codec.numpy_paper`, written from the page. Nothing here is
+shared with the native codec or the RTL, which are judged against it.
 
 =============================  ==========================================================
 lanes (section 1)              :func:`compress_lanes`, :func:`decompress_lanes`
@@ -13,21 +12,28 @@ what the other side will see   :func:`lossy`, :func:`histogram`
 =============================  ==========================================================
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
+from inceptionn.codec.numpy_paper import (
+    TAG_BYTES,
+    compress_lanes,
+    decompress_lanes,
+    examine_block,
+    pack_block,
+)
+from inceptionn.codec.numpy_types import Bits, Fault
 from inceptionn.wire import Parameters, Tag
 
-Bits = NDArray[np.uint32]
-"""fp32 values as their bit patterns."""
+__all__ = [
+    "Bits", "Fault", "MalformedError", "compress", "compress_block", "compress_lane", "compress_lanes",
+    "decompress", "decompress_block", "decompress_lane", "decompress_lanes", "examine_block", "histogram",
+    "lossy", "pack_block",
+]  # fmt: skip
 
-TAG_BYTES = np.array(wire.TAG_BYTES)
-TAG_SHIFTS = 2 * np.arange(wire.GROUP_LANES, dtype=np.uint16)
-"""The place of each lane's tag in the tag word."""
 DEFAULT_ERROR_BOUND = 2.0**-wire.DEFAULT_K
 
 
@@ -37,15 +43,6 @@ class MalformedError(ValueError):
     def __init__(self, unit: str, offset: int, reason: str):
         super().__init__(f"malformed {unit} at byte {offset}: {reason}")
         self.offset = offset
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The first fault of a block: byte offset, index of the first group it spoils, and what it is."""
-
-    offset: int
-    group: int
-    reason: str
 
 
 def bits_of(x: Any) -> Bits:
@@ -80,57 +77,6 @@ def checked(params: Parameters) -> Parameters:
 # Lanes
 
 
-def compress_lanes(bits: Bits, params: Parameters) -> tuple[NDArray[np.uint8], Bits]:
-    """Apply Algorithm 2 to every lane: ``uint32[n]`` to tags ``uint8[n]`` and vectors ``uint32[n]``.
-
-    A vector's unused high bits are zero. A shift that leaves none of the kept bits gives a vector
-    of zero magnitude (with its sign).
-    """
-    s = bits >> 31
-    e = ((bits >> 23) & 0xFF).astype(np.int32)
-    m = bits & 0x7FFFFF
-    one_m = (1 << 23) | m  # concat(1'b1, m)
-
-    shifted16 = one_m >> np.clip(127 - e, 0, 24).astype(np.uint32)
-    shifted8 = one_m >> np.clip(params.b - e, 0, 24).astype(np.uint32)
-    tags = np.select(
-        [e >= 127, e < params.e0, e >= params.t],
-        [Tag.RAW, Tag.ZERO, Tag.BITS16],
-        Tag.BITS8,
-    ).astype(np.uint8)
-    vectors = np.choose(
-        tags,
-        [
-            np.uint32(0),
-            s << 7 | ((shifted8 >> 16) & 0x7F),  # concat(s, shifted_m[22:16])
-            s << 15 | ((shifted16 >> 8) & 0x7FFF),  # concat(s, shifted_m[22:8])
-            bits,
-        ],
-    )
-    return tags, vectors.astype(np.uint32)
-
-
-def decompress_lanes(tags: NDArray[np.uint8], vectors: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]]:
-    """Apply Algorithm 3 to every lane: tags and vectors to ``uint32[n]``, and tell the impossible ones.
-
-    A vector is impossible when its exponent would fall below 1 (8-bit class, ``b`` small); its lane is then
-    0. Zero magnitude gives +0.0 whatever the sign.
-    """
-    width = np.where(tags == Tag.BITS8, 7, 15)
-    s = (vectors >> width.astype(np.uint32)) & 1
-    magnitude = vectors & ((1 << width) - 1).astype(np.uint32)
-    length = np.frexp(magnitude.astype(np.float64))[1]  # bit length; exact, 0 for 0
-    n_shift = width + 1 - length  # first1_loc_from_MSB
-    m = (magnitude << np.clip(24 - length, 0, 23).astype(np.uint32)) & 0x7FFFFF
-    e = np.where(tags == Tag.BITS8, b, 127) - n_shift
-
-    small = (tags == Tag.BITS8) | (tags == Tag.BITS16)
-    impossible = small & (magnitude != 0) & (e < 1)
-    number = s << 31 | (np.clip(e, 0, 255).astype(np.uint32) << 23) | m
-    bits = np.where(small & (magnitude != 0) & ~impossible, number, np.uint32(0))
-    return np.where(tags == Tag.RAW, vectors, bits).astype(np.uint32), impossible
-
-
 def compress_lane(f: int, params: Parameters) -> tuple[Tag, int]:
     """Apply Algorithm 2 to one lane: 32 bits to tag and vector."""
     tags, vectors = compress_lanes(np.array([f], np.uint32), params)
@@ -149,61 +95,6 @@ def decompress_lane(tag: int, v: int, b: int) -> int:
 
 
 # Blocks
-
-
-def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
-    """Pack the lanes' tag plane and data. They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane."""
-    plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
-    plane[: len(tags)] = tags
-    words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
-    data = vectors.astype("<u4").view(np.uint8).reshape(-1, 4)
-    kept = np.arange(4) < TAG_BYTES[tags][:, np.newaxis]
-    return words.astype("<u2").tobytes() + data[kept].tobytes()
-
-
-def examine_block(
-    block: bytes, count: int, b: int, size: int | None = None
-) -> tuple[Bits, NDArray[np.uint8], Fault | None]:
-    """Decode a block that may be faulty: lanes ``uint32[count]``, tags ``uint8[count]``, first fault.
-
-    ``block`` holds the present bytes of a block announced as ``size`` bytes (default: all of it). From the
-    fault's group on the lanes are zero here, and unspecified in other implementations.
-    """
-    size = len(block) if size is None else size
-    groups = -(-count // wire.GROUP_LANES)
-    plane_bytes = groups * wire.TAG_WORD_BYTES
-    if len(block) < plane_bytes:
-        nothing = np.zeros(count, np.uint32)
-        return nothing, nothing.astype(np.uint8), Fault(len(block), 0, "it ends inside the tag plane")
-
-    words = np.frombuffer(block, "<u2", groups)
-    tags = ((words[:, np.newaxis] >> TAG_SHIFTS) & 3).reshape(-1).astype(np.uint8)
-    sizes = TAG_BYTES[tags]
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if groups else 0
-
-    data = np.zeros(max(total, len(block) - plane_bytes) + 4, np.uint8)
-    data[: len(block) - plane_bytes] = np.frombuffer(block, np.uint8, offset=plane_bytes)
-    kept = np.arange(4) < sizes[:, np.newaxis]
-    vectors = np.where(kept, data[(ends - sizes)[:, np.newaxis] + np.arange(4)], 0).astype(np.uint8)
-    bits, impossible = decompress_lanes(tags, np.ascontiguousarray(vectors).view("<u4").reshape(-1), b)
-
-    faults = []
-    if tags[count:].any():
-        faults.append(Fault(plane_bytes - 2, groups - 1, "an absent lane of the last group has a tag"))
-    if total > len(block) - plane_bytes:
-        lane = int(np.argmax(ends > len(block) - plane_bytes))
-        faults.append(Fault(len(block), lane // wire.GROUP_LANES, "it ends inside the data"))
-    if impossible.any():
-        lane = int(np.argmax(impossible))
-        reason = "the exponent of an 8-bit vector falls below 1"
-        faults.append(Fault(plane_bytes + int(ends[lane] - sizes[lane]), lane // wire.GROUP_LANES, reason))
-    if total < size - plane_bytes:
-        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
-    fault = min(faults, key=lambda found: found.group, default=None)
-    if fault:
-        bits[fault.group * wire.GROUP_LANES :] = 0
-    return bits[:count], tags[:count], fault
 
 
 def compress_block(x: NDArray[np.float32], params: Parameters) -> bytes:

@@ -12,43 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
+from inceptionn.codec.numpy_lattice import NAN, settled, steps_of
+from inceptionn.codec.numpy_planes import step_of
+from inceptionn.codec.numpy_types import Bits
 
 from . import planes
-from .codec import DEFAULT_ERROR_BOUND, Bits, bits_of
+from .codec import DEFAULT_ERROR_BOUND, bits_of
 
-NAN = 0x7FC00000
-"""The one NaN on the lattice."""
+__all__ = [
+    "EXACT",
+    "NAN",
+    "added",
+    "compress",
+    "compress_sum",
+    "decompress_add",
+    "scaled",
+    "settled",
+    "total",
+]
+
 EXACT = 1 << 24
 """Largest magnitude of a sum, in steps, up to which fp32 has every multiple."""
 _INFINITY = 0x7F800000
-_LARGE = 1 << 23
-"""In steps: fp32's values from here on are multiples of the step."""
 
 Float32 = NDArray[np.float32]
-
-
-def _steps(bits: Bits, e0: int) -> NDArray[np.float64]:
-    """Return the lanes in steps; exact, since a step is a power of two."""
-    with np.errstate(invalid="ignore"):
-        return bits.view(np.float32).astype(np.float64) / _step(e0)
-
-
-def _step(e0: int) -> float:
-    return float(2.0 ** (planes.checked(e0) - wire.EXPONENT_BIAS + 1))
-
-
-def settled(bits: Bits, e0: int) -> Bits:
-    """Move each finite lane of ``uint32[n]`` to the nearest multiple of the step, ties away from zero.
-
-    Zero is +0.0. Infinities stay, and every NaN becomes :data:`NAN`.
-    """
-    finite = (bits & 0x7FFFFFFF) < _INFINITY
-    x = np.where(finite, _steps(bits, e0), 0.0)
-    near = np.abs(x) < _LARGE
-    q = np.floor(np.where(near, np.abs(x), 0.0) + 0.5).astype(np.int64) * np.where(x < 0, -1, 1)
-    on_lattice = (q * _step(e0)).astype(np.float32).view(np.uint32)
-    nan = (bits & 0x7FFFFFFF) > _INFINITY
-    return np.where(nan, NAN, np.where(finite & near, on_lattice, bits)).astype(np.uint32)
 
 
 def added(a: Bits, b: Bits, e0: int) -> Bits:
@@ -57,10 +44,10 @@ def added(a: Bits, b: Bits, e0: int) -> Bits:
     Multiples are added as integers. Where a lane or the sum leaves the exact range, or a lane is no multiple,
     the sum is first rounded to nearest, as fp32 does.
     """
-    x, y = _steps(a, e0), _steps(b, e0)
+    x, y = steps_of(a, e0), steps_of(b, e0)
     exact = (np.abs(x) <= EXACT) & (np.abs(y) <= EXACT) & (x == np.floor(x)) & (y == np.floor(y))
     total = np.where(exact, x, 0).astype(np.int64) + np.where(exact, y, 0).astype(np.int64)
-    step = _step(e0)
+    step = step_of(e0)
     with np.errstate(all="ignore"):
         # Twice rounded as once: fp64 has more than twice the bits of fp32.
         otherwise = (a.view(np.float32).astype(np.float64) + b.view(np.float32)).astype(np.float32)

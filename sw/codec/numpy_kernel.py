@@ -60,7 +60,7 @@ def compress(x: Any, out: Any, coder: Coder, scale: int, threads: int) -> bytes 
     """Return the stream as bytes, or its size if it is written to ``out``."""
     blocks = (_CODERS[coder.codec].block(bits, coder) for bits in _runs(values_of(x), scale))
     if out is None:
-        return b"".join(block.tobytes() for block in blocks)
+        return b"".join(blocks)
     into = np.frombuffer(memoryview(out).cast("B"), np.uint8)
     if np.may_share_memory(into, values_of(x)):
         raise ValueError("out must not overlap the values")
@@ -68,7 +68,7 @@ def compress(x: Any, out: Any, coder: Coder, scale: int, threads: int) -> bytes 
     for block in blocks:
         if at + len(block) > len(into):
             raise ValueError(f"out is too small for the stream: {len(into)} bytes")
-        into[at : at + len(block)] = block
+        into[at : at + len(block)] = np.frombuffer(block, np.uint8)
         at += len(block)
     return at
 
@@ -98,7 +98,7 @@ def decompress(
         lanes = into[first : first + wire.STREAM_LANES]
         if starts is not None and first % run_lanes == 0 and starts[first // run_lanes] != at:
             raise malformed(at, "the index does not fit the blocks")
-        bits, at = _CODERS[coder.codec].decode(source, at, len(lanes), coder)
+        bits, at = _decoded(source, at, len(lanes), coder)
         if addend is not None and coder.codec == LATTICE:
             own = _scaled(widened(addend[first : first + len(lanes)]), scale)
             store(_scaled(_lattice_sum(own, bits, coder), scale, back=True), lanes)
@@ -111,6 +111,17 @@ def decompress(
         store(bits, lanes)
     if at != len(source):
         raise malformed(at, "bytes are left over")
+
+
+def _decoded(source: Bytes, at: int, lanes: int, coder: Coder) -> tuple[Bits, int]:
+    """Decode the block at a byte of the stream; return its lanes and its end. ``ValueError`` if malformed."""
+    module = _CODERS[coder.codec]
+    data = at + module.plane_bytes(lanes)
+    end = data + (module.data_bytes(source[at:data], lanes) if data <= len(source) else 0)
+    bits, fault = module.examine(source[at:end].tobytes(), lanes, coder)
+    if fault is not None:
+        raise malformed(at + fault.offset, fault.reason)
+    return bits, end
 
 
 def compress_sum(stream: Any, addend: Any, out: Any, coder: Coder, scale: int, threads: int) -> int:
@@ -141,7 +152,7 @@ def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Coder, scale:
     at = 0
     for first in range(0, len(own), wire.STREAM_LANES):
         lanes = widened(own[first : first + wire.STREAM_LANES])
-        bits, at = numpy_lattice.decode(source, at, len(lanes), p)
+        bits, at = _decoded(source, at, len(lanes), p)
         total[first : first + len(lanes)] = _lattice_sum(_scaled(lanes, scale), bits, p)
     if at != len(source):
         raise malformed(at, "bytes are left over")

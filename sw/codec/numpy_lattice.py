@@ -1,19 +1,48 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Blocks of the planes codec whose values are all on its lattice; see :mod:`.numpy_kernel`."""
+"""The lattice of the planes codec, the multiples of its step, and blocks whose values are all on it."""
+
+import numpy as np
+from numpy.typing import NDArray
 
 from . import numpy_planes
 from .coder import Coder
-from .numpy_planes import data_bytes, decode, plane_bytes
-from .numpy_types import Bits, Bytes
+from .numpy_planes import data_bytes, examine, plane_bytes, step_of
+from .numpy_types import Bits
 
-__all__ = ["block", "data_bytes", "decode", "lossy", "plane_bytes"]
+__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "plane_bytes", "settled", "steps_of"]
+
+NAN = 0x7FC00000
+"""The one NaN on the lattice."""
+_INFINITY = 0x7F800000
+_LARGE = 1 << 23
+"""In steps: fp32's values from here on are multiples of the step."""
 
 
-def block(bits: Bits, p: Coder) -> Bytes:
-    """Return the block of some lanes."""
-    return numpy_planes.block(numpy_planes.settled_raw(bits, p), p)
+def steps_of(bits: Bits, e0: int) -> NDArray[np.float64]:
+    """Return the lanes in steps; exact, since a step is a power of two."""
+    with np.errstate(invalid="ignore"):
+        return bits.view(np.float32).astype(np.float64) / step_of(e0)
+
+
+def settled(bits: Bits, e0: int) -> Bits:
+    """Move each finite lane of ``uint32[n]`` to the nearest multiple of the step, ties away from zero.
+
+    Zero is +0.0. Infinities stay, and every NaN becomes :data:`NAN`.
+    """
+    finite = (bits & 0x7FFFFFFF) < _INFINITY
+    x = np.where(finite, steps_of(bits, e0), 0.0)
+    near = np.abs(x) < _LARGE
+    q = np.floor(np.where(near, np.abs(x), 0.0) + 0.5).astype(np.int64) * np.where(x < 0, -1, 1)
+    on_lattice = (q * step_of(e0)).astype(np.float32).view(np.uint32)
+    nan = (bits & 0x7FFFFFFF) > _INFINITY
+    return np.where(nan, NAN, np.where(finite & near, on_lattice, bits)).astype(np.uint32)
+
+
+def block(bits: Bits, p: Coder) -> bytes:
+    """Encode lanes as one block, each first brought onto the lattice."""
+    return numpy_planes.block(settled(bits, p.e0), p)
 
 
 def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives: multiples of the step."""
-    return numpy_planes.lossy(numpy_planes.settled_raw(bits, p), p)
+    return numpy_planes.lossy(settled(bits, p.e0), p)

@@ -1,21 +1,131 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Blocks of the paper's codec in NumPy (wire-format.md sections 1 and 2); see :mod:`.numpy_kernel`."""
+"""Lanes and blocks of wire-format.md sections 1 and 2, to be read beside Algorithms 2 and 3 of the paper.
+
+Lanes are handled as their 32 bits (``uint32``) throughout: arithmetic on floats would quieten signalling
+NaNs. Everything is plain NumPy over whole arrays. The golden model is made from these functions, and so is
+the codec where there is no C extension; see :mod:`.numpy_kernel`, which calls those at the end.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
+from ..wire import Parameters, Tag
 from .coder import Coder
-from .numpy_types import Bits, Bytes, malformed
+from .numpy_types import Bits, Bytes, Fault
+
+Numbers = Parameters | Coder
 
 CLASSES = 4
-_TAG_BYTES = np.array(wire.TAG_BYTES, np.uint8)
-# Tags of the four lanes of a byte of the tag plane, and the bytes that their vectors take.
-_TAGS: Bytes = ((np.arange(256)[:, np.newaxis] >> np.arange(0, 8, 2)) & 3).astype(np.uint8)
-_BYTES_OF_FOUR = _TAG_BYTES[_TAGS].sum(axis=1, dtype=np.uint16)
-_PLACES = np.array([1, 4, 16, 64], np.uint8)
-_BYTE = np.arange(4)
-_ONE = np.uint32(wire.EXPONENT_BIAS << wire.MANTISSA_BITS)
+TAG_BYTES = np.array(wire.TAG_BYTES)
+TAG_SHIFTS = 2 * np.arange(wire.GROUP_LANES, dtype=np.uint16)
+"""The place of each lane's tag in the tag word."""
+
+
+def compress_lanes(bits: Bits, params: Numbers) -> tuple[NDArray[np.uint8], Bits]:
+    """Apply Algorithm 2 to every lane: ``uint32[n]`` to tags ``uint8[n]`` and vectors ``uint32[n]``.
+
+    A vector's unused high bits are zero. A shift that leaves none of the kept bits gives a vector
+    of zero magnitude (with its sign).
+    """
+    s = bits >> 31
+    e = ((bits >> 23) & 0xFF).astype(np.int32)
+    m = bits & 0x7FFFFF
+    one_m = (1 << 23) | m  # concat(1'b1, m)
+
+    shifted16 = one_m >> np.clip(127 - e, 0, 24).astype(np.uint32)
+    shifted8 = one_m >> np.clip(params.b - e, 0, 24).astype(np.uint32)
+    tags = np.select(
+        [e >= 127, e < params.e0, e >= params.t],
+        [Tag.RAW, Tag.ZERO, Tag.BITS16],
+        Tag.BITS8,
+    ).astype(np.uint8)
+    vectors = np.choose(
+        tags,
+        [
+            np.uint32(0),
+            s << 7 | ((shifted8 >> 16) & 0x7F),  # concat(s, shifted_m[22:16])
+            s << 15 | ((shifted16 >> 8) & 0x7FFF),  # concat(s, shifted_m[22:8])
+            bits,
+        ],
+    )
+    return tags, vectors.astype(np.uint32)
+
+
+def decompress_lanes(tags: NDArray[np.uint8], vectors: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]]:
+    """Apply Algorithm 3 to every lane: tags and vectors to ``uint32[n]``, and tell the impossible ones.
+
+    A vector is impossible when its exponent would fall below 1 (8-bit class, ``b`` small); its lane is then
+    0. Zero magnitude gives +0.0 whatever the sign.
+    """
+    width = np.where(tags == Tag.BITS8, 7, 15)
+    s = (vectors >> width.astype(np.uint32)) & 1
+    magnitude = vectors & ((1 << width) - 1).astype(np.uint32)
+    length = np.frexp(magnitude.astype(np.float64))[1]  # bit length; exact, 0 for 0
+    n_shift = width + 1 - length  # first1_loc_from_MSB
+    m = (magnitude << np.clip(24 - length, 0, 23).astype(np.uint32)) & 0x7FFFFF
+    e = np.where(tags == Tag.BITS8, b, 127) - n_shift
+
+    small = (tags == Tag.BITS8) | (tags == Tag.BITS16)
+    impossible = small & (magnitude != 0) & (e < 1)
+    number = s << 31 | (np.clip(e, 0, 255).astype(np.uint32) << 23) | m
+    bits = np.where(small & (magnitude != 0) & ~impossible, number, np.uint32(0))
+    return np.where(tags == Tag.RAW, vectors, bits).astype(np.uint32), impossible
+
+
+def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
+    """Pack the lanes' tag plane and data. They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane."""
+    plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
+    plane[: len(tags)] = tags
+    words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
+    data = vectors.astype("<u4").view(np.uint8).reshape(-1, 4)
+    kept = np.arange(4) < TAG_BYTES[tags][:, np.newaxis]
+    return words.astype("<u2").tobytes() + data[kept].tobytes()
+
+
+def examine_block(
+    block: bytes, count: int, b: int, size: int | None = None
+) -> tuple[Bits, NDArray[np.uint8], Fault | None]:
+    """Decode a block that may be faulty: lanes ``uint32[count]``, tags ``uint8[count]``, first fault.
+
+    ``block`` holds the present bytes of a block announced as ``size`` bytes (default: all of it). From the
+    fault's group on the lanes are zero here, and unspecified in other implementations.
+    """
+    size = len(block) if size is None else size
+    groups = -(-count // wire.GROUP_LANES)
+    plane_bytes = groups * wire.TAG_WORD_BYTES
+    if len(block) < plane_bytes:
+        nothing = np.zeros(count, np.uint32)
+        return nothing, nothing.astype(np.uint8), Fault(len(block), 0, "it ends inside the tag plane")
+
+    words = np.frombuffer(block, "<u2", groups)
+    tags = ((words[:, np.newaxis] >> TAG_SHIFTS) & 3).reshape(-1).astype(np.uint8)
+    sizes = TAG_BYTES[tags]
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if groups else 0
+
+    data = np.zeros(max(total, len(block) - plane_bytes) + 4, np.uint8)
+    data[: len(block) - plane_bytes] = np.frombuffer(block, np.uint8, offset=plane_bytes)
+    kept = np.arange(4) < sizes[:, np.newaxis]
+    vectors = np.where(kept, data[(ends - sizes)[:, np.newaxis] + np.arange(4)], 0).astype(np.uint8)
+    bits, impossible = decompress_lanes(tags, np.ascontiguousarray(vectors).view("<u4").reshape(-1), b)
+
+    faults = []
+    if tags[count:].any():
+        faults.append(Fault(plane_bytes - 2, groups - 1, "an absent lane of the last group has a tag"))
+    if total > len(block) - plane_bytes:
+        lane = int(np.argmax(ends > len(block) - plane_bytes))
+        faults.append(Fault(len(block), lane // wire.GROUP_LANES, "it ends inside the data"))
+    if impossible.any():
+        lane = int(np.argmax(impossible))
+        reason = "the exponent of an 8-bit vector falls below 1"
+        faults.append(Fault(plane_bytes + int(ends[lane] - sizes[lane]), lane // wire.GROUP_LANES, reason))
+    if total < size - plane_bytes:
+        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
+    fault = min(faults, key=lambda found: found.group, default=None)
+    if fault:
+        bits[fault.group * wire.GROUP_LANES :] = 0
+    return bits[:count], tags[:count], fault
 
 
 def plane_bytes(lanes: int) -> int:
@@ -25,90 +135,25 @@ def plane_bytes(lanes: int) -> int:
 
 def data_bytes(plane: Bytes, lanes: int) -> int:
     """Return the bytes of data that a plane announces, those of absent lanes included."""
-    return int(_BYTES_OF_FOUR[plane].sum())
+    return int(TAG_BYTES[(plane[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
 
 
-def _tags(bits: Bits, p: Coder) -> Bytes:
-    """Return each lane's class: how many of the three thresholds its magnitude reaches."""
-    magnitude = bits & np.uint32(0x7FFFFFFF)
-    tags = (magnitude >= np.uint32(p.e0 << 23)).view(np.uint8) + (magnitude >= np.uint32(p.t << 23))
-    return tags + (magnitude >= _ONE)
-
-
-def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
-    """Count the lanes with each tag, as ``int64[4]``."""
-    return np.bincount(_tags(bits, p), minlength=CLASSES)
-
-
-def block(bits: Bits, p: Coder) -> Bytes:
+def block(bits: Bits, p: Coder) -> bytes:
     """Encode lanes as one block."""
-    tags = _tags(bits, p)
-    exponents = (bits >> 23).astype(np.int32) & 0xFF
-    shifts = np.clip(np.where(tags == wire.Tag.BITS8, p.b, wire.EXPONENT_BIAS) - exponents, 0, 31)
-    # Left-aligned: the sign in bit 31, the magnitude below it.
-    small = (bits << 8 | np.uint32(0x80000000)) >> shifts.astype(np.uint32) | (bits & np.uint32(0x80000000))
-    aligned = np.where(tags == wire.Tag.RAW, bits, small).astype("<u4")
-    kept = _BYTE >= 4 - _TAG_BYTES[tags][:, np.newaxis]
-    four = np.zeros((-(-len(tags) // wire.GROUP_LANES) * 2, 4), np.uint8)
-    four.reshape(-1)[: len(tags)] = tags
-    plane = (four * _PLACES).sum(axis=1, dtype=np.uint8)
-    return np.concatenate((plane, aligned.view(np.uint8).reshape(-1, 4)[kept]))
+    return pack_block(*compress_lanes(bits, p))
 
 
-def _values(tags: Bytes, aligned: Bits, b: int) -> tuple[Bits, NDArray[np.bool_]]:
-    """Return the fp32 bits of left-aligned vectors, and which vectors are impossible."""
-    magnitude = aligned & np.uint32(0x7FFFFFFF)
-    # At most 15 leading bits are set, so the conversion is exact and its exponent is the first one's place.
-    number = magnitude.astype(np.float32).view(np.uint32)
-    place = (number >> 23).astype(np.int32) - wire.EXPONENT_BIAS
-    exponents = np.where(tags == wire.Tag.BITS8, b, wire.EXPONENT_BIAS) - (31 - place)
-    small = (tags != wire.Tag.RAW) & (magnitude != 0)
-    impossible = small & (exponents < 1)
-    sign, mantissa = aligned & np.uint32(0x80000000), number & np.uint32(0x7FFFFF)
-    bits = sign | exponents.astype(np.uint32) << 23 | mantissa
-    bits = np.where(small & ~impossible, bits, np.uint32(0))
-    return np.where(tags == wire.Tag.RAW, aligned, bits), impossible
-
-
-def decode(stream: Bytes, at: int, lanes: int, p: Coder) -> tuple[Bits, int]:
-    """Decode the block at a byte of the stream; return its lanes and its end. ``ValueError`` if malformed."""
-    plane_end = at + plane_bytes(lanes)
-    if plane_end > len(stream):
-        raise malformed(len(stream), "it ends inside the tag plane")
-    tags = _TAGS[stream[at:plane_end]].reshape(-1)
-    sizes = _TAG_BYTES[tags]
-    ends = plane_end + np.cumsum(sizes, dtype=np.int64)
-    starts = ends - sizes
-    end = int(ends[-1])
-
-    # Bytes of each lane, the last one highest; what is not the lane's is cleared.
-    places = ends[:, np.newaxis] + (_BYTE - 4)
-    kept = places >= starts[:, np.newaxis]
-    four = stream[np.clip(places, 0, len(stream) - 1)] * kept
-    bits, impossible = _values(tags, four.view("<u4").reshape(-1).astype(np.uint32), p.b)
-
-    # The first group with a fault names it; in one group: absent lanes, cut data, impossible vectors.
-    groups = len(tags) // wire.GROUP_LANES
-    faults = []
-    if tags[lanes:].any():
-        faults.append((groups - 1, plane_end - 2, "an absent lane of the last group has a tag"))
-    if end > len(stream):
-        cut = int(np.argmax(ends > len(stream)))
-        faults.append((cut // wire.GROUP_LANES, len(stream), "it ends inside the data"))
-        impossible[cut:] = False
-    if impossible.any():
-        lane = int(np.argmax(impossible))
-        reason = "the exponent of an 8-bit vector falls below 1"
-        faults.append((lane // wire.GROUP_LANES, int(starts[lane]), reason))
-    if faults:
-        raise malformed(*min(faults, key=lambda fault: fault[0])[1:])
-    return bits[:lanes], end
+def examine(data: bytes, lanes: int, p: Coder) -> tuple[Bits, Fault | None]:
+    """Decode a block; return its lanes and its first fault."""
+    bits, _, fault = examine_block(data, lanes, p.b)
+    return bits, fault
 
 
 def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives."""
-    exponents = (bits >> 23).astype(np.int32) & 0xFF
-    cleared = np.where(exponents >= p.t, wire.EXPONENT_BIAS + 8, p.b + 16) - exponents
-    kept = bits & ~((np.uint32(1) << np.clip(cleared, 0, 31).astype(np.uint32)) - np.uint32(1))
-    kept = np.where((exponents < p.e0) | (cleared > wire.MANTISSA_BITS), np.uint32(0), kept)
-    return np.where(exponents >= wire.EXPONENT_BIAS, bits, kept)
+    return decompress_lanes(*compress_lanes(bits, p), p.b)[0]
+
+
+def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
+    """Count the lanes with each tag, as ``int64[4]``."""
+    return np.bincount(compress_lanes(bits, p)[0], minlength=CLASSES)

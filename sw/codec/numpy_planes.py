@@ -1,132 +1,207 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Blocks of the planes codec in NumPy (wire-format.md section 9); see :mod:`.numpy_kernel`."""
+"""Lanes and blocks of the planes codec (wire-format.md sections 9 and 10), beside :mod:`.numpy_paper`.
+
+A lane is rounded to a whole number of steps, in real numbers; a group of 8 fp32 or 16 bf16 lanes is stored as
+bit planes. Lanes are passed as their bits: ``uint32``, or ``uint16`` where ``kind`` is ``wire.BF16_LANES``.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import wire
+from ..wire import FP32_LANES, LaneType
 from .coder import Coder
-from .numpy_types import Bits, Bytes, malformed
+from .numpy_types import Bits, Bytes, Fault
 
 CLASSES = wire.CODES
-_CODE_BYTES = np.array(wire.CODE_BYTES, np.uint8)
-_BYTES_OF_TWO = (_CODE_BYTES[np.arange(256) & 15] + _CODE_BYTES[np.arange(256) >> 4]).astype(np.uint16)
-_BYTE = np.arange(wire.BURST_BYTES)
-_INFINITY, _NAN = np.uint32(0x7F800000), np.uint32(0x7FC00000)
-_PLANES = 16
-"""Bytes that the planes of a group take before the unused ones are left out; the last one is zero."""
+Codes = NDArray[np.uint8]
+Words = NDArray[Any]
+"""Lanes as their bits: ``uint32``, or ``uint16`` of bf16."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Quantised lanes, arrays of one length.
+
+    ``z``: ``uint32``, the integers whose bits the planes hold, 0 for raw lanes. ``raw``: ``bool``, lanes
+    that keep their bits. ``bits``: ``uint32`` or ``uint16``, what every lane comes back as.
+    """
+
+    z: Bits
+    raw: NDArray[np.bool_]
+    bits: Words
+
+
+def checked(e0: int) -> int:
+    """Return ``e0``. Raise ``ValueError`` if it is not 113..126."""
+    if not wire.PlanesParameters(e0).valid:
+        raise ValueError(f"E0 of the planes codec must be 113..126, not {e0!r}")
+    return e0
+
+
+def step_of(e0: int) -> float:
+    """Return D, twice the error bound."""
+    return math.ldexp(1.0, checked(e0) - wire.EXPONENT_BIAS + 1)
+
+
+def code_plane_bytes(groups: int) -> int:
+    return -(-groups // wire.CODE_WORD_GROUPS) * wire.CODE_WORD_BYTES
+
+
+def _word(kind: LaneType) -> np.dtype[Any]:
+    """Return the little-endian word of a lane."""
+    return np.dtype(f"<u{kind.bytes}")
+
+
+def compress_lanes(bits: Words, e0: int, kind: LaneType = FP32_LANES) -> Lanes:
+    """Quantise ``uint32[n]`` or ``uint16[n]``: to the nearest multiple of the step, ties away from zero."""
+    below = np.uint32(wire.MANTISSA_BITS - kind.mantissa_bits)  # bits that fp32 has and the lane has not
+    word = bits.astype(np.uint32) << below
+    s = word >> 31
+    magnitude = word & 0x7FFFFFFF
+    raw = magnitude >= (checked(e0) + wire.RAW_EXPONENT) << wire.MANTISSA_BITS
+    x = np.where(raw, 0, magnitude).astype(np.uint32).view(np.float32).astype(np.float64)
+    q = np.floor(x / step_of(e0) + 0.5).astype(np.uint32)  # exact: 24 bits times a power of two, and a half
+    z = np.where(q > 0, 2 * q - s, 0).astype(np.uint32)
+    return Lanes(z, raw, np.where(raw, bits, decompress_lanes(z, e0, kind)).astype(_word(kind)))
+
+
+def decompress_lanes(z: Bits, e0: int, kind: LaneType = FP32_LANES) -> Words:
+    """Return the values' bits of integers of up to 15 bits. bf16 drops the bits beyond its significand."""
+    s = z & 1
+    q = (z >> 1) + s
+    word = s << 31 | (q * step_of(checked(e0))).astype(np.float32).view(np.uint32)
+    return (word >> np.uint32(wire.MANTISSA_BITS - kind.mantissa_bits)).astype(_word(kind))
+
+
+def _in_groups(lanes: NDArray[Any], kind: LaneType) -> NDArray[Any]:
+    """Arrange lanes as ``[G, group_lanes]``, absent lanes zero."""
+    groups = np.zeros((-(-len(lanes) // kind.group_lanes), kind.group_lanes), lanes.dtype)
+    groups.reshape(-1)[: len(lanes)] = lanes
+    return groups
+
+
+def group_codes(lanes: Lanes, kind: LaneType = FP32_LANES) -> Codes:
+    """Return the code, 0..15, of each group, as ``uint8[G]``."""
+    every_bit = np.bitwise_or.reduce(_in_groups(lanes.z, kind), axis=1)
+    width = np.frexp(every_bit.astype(np.float64))[1]  # bit length; exact, 0 for 0
+    raw = _in_groups(lanes.raw, kind).any(axis=1)
+    return np.where(raw, wire.RAW_CODE, np.minimum(width, 14)).astype(np.uint8)
+
+
+def pack_block(lanes: Lanes, kind: LaneType = FP32_LANES) -> bytes:
+    """Pack the lanes' code plane and data."""
+    codes = group_codes(lanes, kind)
+    nibbles = np.zeros(2 * code_plane_bytes(len(codes)), np.uint8)
+    nibbles[: len(codes)] = codes
+    z = _in_groups(lanes.z, kind)
+    each_bit = (z[:, np.newaxis, :] >> np.arange(kind.planes, dtype=np.uint32)[:, np.newaxis]) & 1
+    planes = np.packbits(each_bit.astype(np.uint8), axis=2, bitorder="little").reshape(len(codes), -1)
+    words = _in_groups(lanes.bits.astype(_word(kind)), kind).view(np.uint8)
+    data = [
+        words[group].tobytes() if code == wire.RAW_CODE else planes[group, : kind.code_bytes[code]].tobytes()
+        for group, code in enumerate(codes.tolist())
+    ]
+    return (nibbles[0::2] | nibbles[1::2] << 4).tobytes() + b"".join(data)
+
+
+def read_codes(block: bytes, groups: int) -> Codes:
+    """Read every nibble of a whole code plane, as ``uint8[4 * ceil(G / 4)]``.
+
+    Those past the last group are included.
+    """
+    plane = np.frombuffer(block, np.uint8, code_plane_bytes(groups))
+    return np.stack((plane & 15, plane >> 4), axis=1).reshape(-1)
+
+
+def examine_block(
+    block: bytes, count: int, e0: int, size: int | None = None, kind: LaneType = FP32_LANES
+) -> tuple[Words, Codes, Fault | None]:
+    """Decode a block that may be faulty: lanes ``[count]``, codes ``uint8[G]``, first fault.
+
+    ``block`` holds the present bytes of a block announced as ``size`` bytes (default: all of it). From the
+    fault's group on the lanes are zero here, and unspecified in other implementations.
+    """
+    size = len(block) if size is None else size
+    groups = -(-count // kind.group_lanes)
+    plane_bytes = code_plane_bytes(groups)
+    if len(block) < plane_bytes:
+        nothing = np.zeros(count, _word(kind)), np.zeros(groups, np.uint8)
+        return *nothing, Fault(len(block), 0, "it ends inside the code plane")
+    nibbles = read_codes(block, groups)
+    codes, rest = nibbles[:groups], nibbles[groups:]
+    sizes = np.array(kind.code_bytes)[codes]
+    ends = np.cumsum(sizes)
+    starts, total = ends - sizes, int(sizes.sum())
+
+    available = len(block) - plane_bytes
+    data = np.zeros(max(total, available) + wire.BURST_BYTES, np.uint8)
+    data[:available] = np.frombuffer(block, np.uint8, offset=plane_bytes)
+    places = np.arange(wire.BURST_BYTES)
+    own = np.where(places < sizes[:, np.newaxis], data[starts[:, np.newaxis] + places], 0).astype(np.uint8)
+    planes = own[:, : kind.planes * kind.group_lanes // 8].reshape(groups, kind.planes, -1)
+    each_bit = np.unpackbits(planes, axis=2, bitorder="little").astype(np.uint32)
+    z = (each_bit << np.arange(kind.planes, dtype=np.uint32)[:, np.newaxis]).sum(axis=1, dtype=np.uint32)
+    is_raw = (codes == wire.RAW_CODE)[:, np.newaxis]
+    bits = np.where(is_raw, own.view(_word(kind)), decompress_lanes(z, e0, kind)).reshape(-1)
+
+    faults = []
+    if rest.any():
+        nibble = groups + int(np.argmax(rest > 0))
+        first = (groups - 1) // wire.CODE_WORD_GROUPS * wire.CODE_WORD_GROUPS
+        faults.append(Fault(nibble // 2, first, "the code plane goes on after the last group"))
+    if total > available:
+        cut = int(np.argmax(ends > available))
+        faults.append(Fault(len(block), cut, "it ends inside the data"))
+    elif bits[count:].any():
+        used = count - (groups - 1) * kind.group_lanes
+        absent = own[-1].copy()
+        if codes[-1] == wire.RAW_CODE:
+            absent[: used * kind.bytes] = 0
+        else:
+            of_a_plane = (1 << kind.group_lanes) - (1 << used)
+            absent.view(f"<u{kind.group_lanes // 8}")[:] &= of_a_plane
+        at = plane_bytes + int(starts[-1]) + int(np.argmax(absent > 0))
+        faults.append(Fault(at, groups - 1, "an absent lane of the last group is not zero"))
+    if total < size - plane_bytes:
+        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
+    fault = min(faults, key=lambda found: found.group, default=None)
+    if fault:
+        bits[fault.group * kind.group_lanes :] = 0
+    return bits[:count], codes, fault
 
 
 def plane_bytes(lanes: int) -> int:
     """Return the size in bytes of the code plane."""
-    return -(-lanes // (wire.GROUP_LANES * wire.CODE_WORD_GROUPS)) * wire.CODE_WORD_BYTES
+    return code_plane_bytes(-(-lanes // wire.GROUP_LANES))
 
 
 def data_bytes(plane: Bytes, lanes: int) -> int:
     """Return the bytes of data that a plane announces; nibbles after the last group do not count."""
     groups = -(-lanes // wire.GROUP_LANES)
-    alone = _CODE_BYTES[plane[groups // 2 :][: groups % 2] & 15]
-    return int(_BYTES_OF_TWO[plane[: groups // 2]].sum() + alone.sum())
+    return int(np.array(wire.CODE_BYTES)[read_codes(plane.tobytes(), groups)[:groups]].sum())
 
 
-def _quantised(bits: Bits, p: Coder) -> tuple[NDArray[np.uint16], Bits]:
-    """Return each lane's integer, and the word to which it decodes. A raw lane has 0 and its own word."""
-    magnitude = bits & np.uint32(0x7FFFFFFF)
-    d = (magnitude >> 23).astype(np.int32) - p.e0
-    raw, kept = d >= wire.RAW_EXPONENT, d >= 0
-    below = (23 - np.clip(d, 0, wire.RAW_EXPONENT)).astype(np.uint32)  # the place of half a step
-    half = np.uint32(1) << below
-    q = (np.uint32(1 << 23) + (bits & np.uint32(0x7FFFFF)) + half) >> (below + np.uint32(1))
-    z = np.where(kept & ~raw, 2 * q - (bits >> 31), np.uint32(0)).astype("<u2")
-    # A carry of the addition correctly increments the exponent. For d = 0 the exponent bits are kept.
-    cleared = np.minimum(below + np.uint32(1), np.uint32(23))
-    words = ((magnitude + half) >> cleared << cleared) | (bits & np.uint32(0x80000000))
-    return z, np.where(raw, bits, np.where(kept, words, np.uint32(0)))
-
-
-def _grouped(z: NDArray[np.uint16], words: Bits, p: Coder) -> tuple[Bytes, Bytes]:
-    """Return the code of each group, and 32 bytes per group, of which the first ones are its data."""
-    groups = -(-len(words) // wire.GROUP_LANES)
-    lanes = np.zeros((2, groups * wire.GROUP_LANES), np.uint32)
-    lanes[0, : len(z)], lanes[1, : len(words)] = z, words
-    matrix = lanes[0].astype("<u2").view(np.uint8).reshape(groups, wire.GROUP_LANES, 2)
-    rows = np.unpackbits(matrix, axis=2, bitorder="little").transpose(0, 2, 1)
-    data = np.zeros((groups, wire.BURST_BYTES), np.uint8)
-    data[:, :_PLANES] = np.packbits(rows, axis=2, bitorder="little")[:, :, 0]
-    width = ((data[:, :_PLANES] > 0) * np.arange(1, _PLANES + 1)).max(axis=1)
-    is_raw = (lanes[1] & np.uint32(0x7FFFFFFF)) >= np.uint32((p.e0 + wire.RAW_EXPONENT) << 23)
-    raw = (is_raw & (lanes[0] == 0)).reshape(groups, wire.GROUP_LANES).any(axis=1)
-    data[raw] = lanes[1].astype("<u4").view(np.uint8).reshape(groups, wire.BURST_BYTES)[raw]
-    return np.where(raw, wire.RAW_CODE, np.minimum(width, 14)).astype(np.uint8), data
-
-
-def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
-    """Count the groups with each code, as ``int64[16]``."""
-    return np.bincount(_grouped(*_quantised(bits, p), p)[0], minlength=CLASSES)
-
-
-def block(bits: Bits, p: Coder) -> Bytes:
+def block(bits: Bits, p: Coder) -> bytes:
     """Encode lanes as one block."""
-    codes, data = _grouped(*_quantised(bits, p), p)
-    nibbles = np.zeros(2 * plane_bytes(len(bits)), np.uint8)
-    nibbles[: len(codes)] = codes
-    kept = _BYTE < _CODE_BYTES[codes][:, np.newaxis]
-    return np.concatenate((nibbles[0::2] | nibbles[1::2] << 4, data[kept]))
+    return pack_block(compress_lanes(bits, p.e0))
 
 
-def decode(stream: Bytes, at: int, lanes: int, p: Coder) -> tuple[Bits, int]:
-    """Decode the block at a byte of the stream; return its lanes and its end.
-
-    ``ValueError`` as :func:`malformed`. The first group with a fault names it; a word of the code plane that
-    goes on counts as a fault of its first group.
-    """
-    plane_end = at + plane_bytes(lanes)
-    if plane_end > len(stream):
-        raise malformed(len(stream), "it ends inside the code plane")
-    plane = stream[at:plane_end]
-    nibbles = np.stack((plane & 15, plane >> 4), axis=1).reshape(-1)
-    groups = -(-lanes // wire.GROUP_LANES)
-    codes, absent = nibbles[:groups], nibbles[groups:]
-    sizes = _CODE_BYTES[codes]
-    ends = plane_end + np.cumsum(sizes, dtype=np.int64)
-    starts, end = ends - sizes, int(ends[-1])
-    cut = int(np.argmax(ends > len(stream))) if end > len(stream) else groups
-    if absent.any() and cut >= (groups - 1) // wire.CODE_WORD_GROUPS * wire.CODE_WORD_GROUPS:
-        nibble = groups + int(np.argmax(absent > 0))
-        raise malformed(at + nibble // 2, "the code plane goes on after the last group")
-    if cut < groups:
-        raise malformed(len(stream), "it ends inside the data")
-
-    places = np.minimum(starts[:, np.newaxis] + _BYTE, len(stream) - 1)
-    data = stream[places] * (sizes[:, np.newaxis] > _BYTE)
-    raw = codes == wire.RAW_CODE
-    rows = np.unpackbits(data[:, :_PLANES, np.newaxis], axis=2, bitorder="little").transpose(0, 2, 1)
-    two_bytes = np.ascontiguousarray(np.packbits(rows, axis=2, bitorder="little"))
-    z = two_bytes.view("<u2")[:, :, 0].astype(np.int32)
-    steps = (z >> 1) ^ -(z & 1)
-    step = np.uint32((p.e0 + 1) << 23).view(np.float32)
-    bits = (steps.astype(np.float32) * step).view(np.uint32)
-    bits[raw] = data[raw].view("<u4")
-    flat = bits.reshape(-1)
-    if flat[lanes:].any():
-        there = lanes - (groups - 1) * wire.GROUP_LANES
-        bits_of_absent = data[-1] >> there if not raw[-1] else data[-1] * (there * wire.LANE_BYTES <= _BYTE)
-        first = int(starts[-1]) + int(np.argmax(bits_of_absent > 0))
-        raise malformed(first, "an absent lane of the last group is not zero")
-    return flat[:lanes], end
+def examine(data: bytes, lanes: int, p: Coder) -> tuple[Bits, Fault | None]:
+    """Decode a block; return its lanes and its first fault."""
+    bits, _, fault = examine_block(data, lanes, p.e0)
+    return bits, fault
 
 
 def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives."""
-    return _quantised(bits, p)[1]
+    return compress_lanes(bits, p.e0).bits
 
 
-def settled_raw(bits: Bits, p: Coder) -> Bits:
-    """Bring raw lanes onto the lattice: the nearest multiples of the step, and one NaN. Others stay."""
-    magnitude = bits & np.uint32(0x7FFFFFFF)
-    below = np.clip(p.e0 + 24 - (magnitude >> 23).astype(np.int32), 0, 24 - wire.RAW_EXPONENT)
-    cleared = below.astype(np.uint32)
-    rounded = (magnitude + (np.uint32(1) << cleared >> 1)) >> cleared << cleared
-    large = np.where(magnitude > _INFINITY, _NAN, rounded | (bits & np.uint32(0x80000000)))
-    raw = magnitude >= np.uint32((p.e0 + wire.RAW_EXPONENT) << 23)
-    return np.where(raw, large, bits)
+def counts(bits: Bits, p: Coder) -> NDArray[np.int64]:
+    """Count the groups of lanes with each code, as ``int64[16]``."""
+    return np.bincount(group_codes(compress_lanes(bits, p.e0)), minlength=CLASSES)
