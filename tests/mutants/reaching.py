@@ -3,25 +3,18 @@
 
 With ``$REACHED`` it traces all tests that the file there does not know, and adds which lines of
 ``$REACHED_FOLDER`` each reached. Only lines that run in this process count. With ``$CHOSEN`` it reads there
-which tests to run, in their order. With ``$ORDERS``, the number of a socket, it collects all tests once,
-and forks for each line that comes there: the copy puts changed code into the functions of a module, and
-runs the tests of the order.
+which tests to run, in their order.
 """
 
-import gc
 import json
-import marshal
 import os
-import signal
-import socket
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -63,10 +56,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(exitstatus: int) -> None:
+def pytest_sessionfinish() -> None:
     """Write the names of all tests, the quickest first, and for each line the numbers of its tests."""
-    if "ORDERS" in os.environ:
-        os._exit(exitstatus)
     if "REACHED" in os.environ:
         old = known()
         names = sorted(tests.keys() - failed, key=lambda name: tests[name][0])
@@ -90,68 +81,11 @@ def known() -> dict[str, Any]:
     return json.loads(file.read_text()) if file.exists() else {"tests": [], "lines": {}, "failed": []}
 
 
-def chosen(items: list[pytest.Item], names: list[str]) -> list[pytest.Item]:
-    place = {name: at for at, name in enumerate(names)}
-    return sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "REACHED" in os.environ:
         there = {*known()["tests"], *known()["failed"]}
         items[:] = [item for item in items if item.nodeid not in there]
     if "CHOSEN" in os.environ:
-        items[:] = chosen(items, json.loads(Path(os.environ["CHOSEN"]).read_text()))
-
-
-NOT_THERE = 120
-"""The exit status where no function has the code that is to be changed."""
-TIME = -1000
-"""In place of an exit status: the tests took too long."""
-
-
-Pairs = list[tuple[CodeType, CodeType]]
-
-
-def change(functions: Pairs, within: Pairs) -> bool:
-    """Replace the code of all that runs it; whether each of ``functions`` was there."""
-    changed = set()
-    for one in gc.get_objects():
-        if type(one) is FunctionType:
-            for old, new in [*functions, *within]:
-                if one.__code__ == old and one.__code__.co_filename == old.co_filename:
-                    one.__code__ = new
-                    changed.add(old)
-    return changed >= {old for old, _ in functions}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Answer each order with the exit status of its tests, `TIME` if they take too long."""
-    if "ORDERS" not in os.environ:
-        return
-    with socket.socket(fileno=int(os.environ["ORDERS"])) as sock, sock.makefile("rw") as stream:
-        for line in stream:
-            order = json.loads(line)
-            if (child := os.fork()) == 0:
-                os.setsid()
-                if not change(*marshal.loads(bytes.fromhex(order["functions"]))):
-                    os._exit(NOT_THERE)
-                session.items[:] = chosen(session.items, order["tests"])
-                return
-            stream.write(f"{end_of(child, order['limit_s'])}\n")
-            stream.flush()
-    os._exit(0)
-
-
-def end_of(child: int, limit_s: float) -> int:
-    until, status = time.monotonic() + limit_s, None
-    while status is None and time.monotonic() < until:
-        done, ended = os.waitpid(child, os.WNOHANG)
-        status = os.waitstatus_to_exitcode(ended) if done else time.sleep(0.02)
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # it, or what its tests started
-    if status is None:
-        os.waitpid(child, 0)
-        return TIME
-    return status
+        places = {name: at for at, name in enumerate(json.loads(Path(os.environ["CHOSEN"]).read_text()))}
+        items[:] = sorted((one for one in items if one.nodeid in places), key=lambda one: places[one.nodeid])

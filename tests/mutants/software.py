@@ -4,26 +4,22 @@
 A mutant is one changed operator, number or statement of a file, chosen at random. Those of the group's
 tests that reach its line run on it, the quickest first, to the first failure (`reaching.py`); all that
 reach the file where none reaches the line, as with what runs at import, and all where the file is C. Slow
-tests are left out. Nothing in the working tree changes: a changed function gets its code in a copy of a
-process that has collected all tests; where more than functions change, a Python module is replaced while it
-is imported (`sitecustomize` on ``$PYTHONPATH``); a C file is compiled into another module. A mutant that
-survives is a missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results
-stay in ``build/mutants`` while the group's tests do not change, so a run that was ended goes on; ``--again``
-judges survivors again. Files of MPI are left out, since their tests start ``mpirun``.
+tests are left out. Nothing in the working tree changes: a Python module is replaced while it is imported
+(`sitecustomize` on ``$PYTHONPATH``), a C file is compiled into another module. A mutant that survives is a
+missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results stay in
+``build/mutants`` while the group's tests do not change, so a run that was ended goes on; ``--again`` judges
+survivors again. Files of MPI are left out, since their tests start ``mpirun``.
 """
 
 import argparse
 import ast
 import hashlib
-import inspect
 import json
-import marshal
 import os
 import random
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -31,12 +27,11 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
-from typing import TextIO
+from typing import Any
 
-from reaching import NOT_THERE, TIME
 from software_reasons import REASONS
 
 from inceptionn.system import atomic_file
@@ -61,10 +56,11 @@ GROUPS = {
 BESIDES = {"communicator.py": ["tests/collectives/test_mpi.py::test_under_mpirun[raw-2]"]}
 """Tests that start processes, by the file whose mutants they judge when all others have passed."""
 SWAPS = {
-    "Lt": "LtE", "LtE": "Lt", "Gt": "GtE", "GtE": "Gt", "Eq": "NotEq", "NotEq": "Eq", "In": "NotIn",
-    "NotIn": "In", "Is": "IsNot", "IsNot": "Is", "Add": "Sub", "Sub": "Add", "Mult": "FloorDiv",
-    "FloorDiv": "Mult", "Mod": "Add", "LShift": "RShift", "RShift": "LShift", "BitAnd": "BitOr",
-    "BitOr": "BitAnd", "And": "Or", "Or": "And",
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub,
+    ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.Add,
+    ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+    ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 C_SWAPS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+",
@@ -73,10 +69,13 @@ C_SWAPS = {
 HANG_S = 40
 """What one test may take, in seconds; all tests of a mutant may take ten times that."""
 HANGS = ("-o", f"faulthandler_timeout={HANG_S}", "-o", "faulthandler_exit_on_timeout=true")
+TIME = -1000
+"""In place of an exit status: the tests took too long."""
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
-VERDICTS = {0: "survived", 1: "killed", 2: "killed", TIME: "time"}
+VERDICTS = {0: "survived", 1: "killed", 2: "killed", 4: "killed", TIME: "time"}
 VERDICTS |= dict.fromkeys((-number for number in _CRASHES), "killed")
-"""By the exit status of the tests: 1 where one fails, 2 where none can be imported. Others judge nothing."""
+"""By the exit status of the tests: 1 where one fails, 2 and 4 where tests or their conftest.py cannot be
+imported. Others judge nothing."""
 CUSTOMIZE = """
 import os, sys
 from importlib.machinery import SourceFileLoader
@@ -96,135 +95,128 @@ sys.meta_path.insert(0, Finder)
 """
 
 
-def python_mutants(text: str) -> list[tuple[int, str, str]]:
-    """Line, change and new source of every mutant of a Python module; docstrings and types are left alone."""
-    found, number = [], 0
-    while True:
-        tree = ast.parse(text)
-        change = change_at(tree, number)
-        if change is None:
-            return found
-        found.append((*change, ast.unparse(tree)))
-        number += 1
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a file."""
+
+    file: Path
+    line: int
+    place: str
+    """The function, class or constant, and the change; the second of its kind there ends with ``(2)``."""
+    text: str
+    """The whole file with the change."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it changes nothing that can be seen, if it is known."""
+        return REASONS.get(str(self.file.relative_to(ROOT / "sw")), {}).get(self.place)
 
 
-def change_at(tree: ast.Module, number: int) -> tuple[int, str] | None:
-    """Make the change of this number in the tree; its line and what it is."""
-    left = number
-    for node in ast.walk(tree):
-        for holder, key in ((node, "op"), *((node.ops, i) for i in range(len(getattr(node, "ops", ()))))):
-            value = holder[key] if isinstance(holder, list) else getattr(holder, key, None)
-            old = type(value).__name__
-            if old not in SWAPS:
-                continue
-            if left == 0:
-                new = getattr(ast, SWAPS[old])()
-                holder.__setitem__(key, new) if isinstance(holder, list) else setattr(holder, key, new)
-                return node.lineno, f"{old} -> {SWAPS[old]}"
-            left -= 1
-        if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
-            if left == 0:
-                old, node.value = (
-                    node.value,
-                    (not node.value if type(node.value) is bool else node.value + 1),
-                )
-                return node.lineno, f"{old} -> {node.value}"
-            left -= 1
-        for field in ("body", "orelse", "finalbody"):
-            block = getattr(node, field, None)
-            for place, one in enumerate(block if isinstance(block, list) else ()):
-                call = isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)
-                if not call and not isinstance(one, (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)):
-                    continue
-                if left == 0:
-                    block[place] = ast.copy_location(ast.Pass(), one)
-                    return one.lineno, f"without `{ast.unparse(one).splitlines()[0][:60]}`"
-                left -= 1
-    return None
-
-
-def function_changes(text: str, number: int, file: Path) -> bytes | None:
-    """Return the functions that a mutant changes and their new code, marshalled; None if it changes more.
-
-    Then those within these, which there are if the outer ones have run already, as decorators have.
-    """
+def python_changes(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, place and new text of each change of a Python module; types and docstrings stay."""
     tree = ast.parse(text)
-    change_at(tree, number)
-    found = changed_functions(compile(text, file, "exec"), compile(tree, file, "exec"))
-    within = [pair for outer in found or () for pair in changed_within(*outer)]
-    return marshal.dumps((found, within)) if found else None
+    owners: dict[ast.AST, str] = {tree: ""}
+    kept = set[ast.AST]()
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            name = getattr(child, "name", None) if isinstance(child, ast.stmt) else None
+            if isinstance(child, (ast.Assign, ast.AnnAssign)) and isinstance(
+                node, (ast.Module, ast.ClassDef)
+            ):
+                name = ast.unparse(child.target if isinstance(child, ast.AnnAssign) else child.targets[0])
+            owners[child] = ".".join(filter(None, (owners[node], name)))
+        types = (getattr(node, key, None) for key in ("annotation", "returns"))
+        kept.update(one for part in types if part for one in ast.walk(part) if isinstance(one, ast.BinOp))
+    for node in [one for one in owners if one not in kept]:
+        for holder, key, new, what in edits(node):
+            old = holder[key]
+            holder[key] = new
+            yield (
+                getattr(old, "lineno", None) or node.lineno,
+                f"{owners[node] or 'module'}: {what}",
+                ast.unparse(tree),
+            )
+            holder[key] = old
 
 
-def changed_within(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]]:
-    """Return the functions within a function that differ, with their new code; none if one is missing now."""
-    before, after = ([one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new))
-    if len(before) != len(after):
-        return []
-    inner = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    return [*inner, *(pair for one in inner for pair in changed_within(*one))]
+def edits(node: ast.AST) -> Iterator[tuple[Any, Any, Any, str]]:
+    """Yield the changes of one node: where to put what, and how the change is called."""
+    operators = [(vars(node), "op"), *((node.ops, at) for at in range(len(getattr(node, "ops", ()))))]
+    for holder, key in operators:
+        old = type(holder.get(key) if isinstance(holder, dict) else holder[key])
+        if old in SWAPS:
+            yield holder, key, SWAPS[old](), f"{old.__name__} -> {SWAPS[old].__name__}"
+    if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+        new = not node.value if type(node.value) is bool else node.value + 1
+        yield vars(node), "value", new, f"{node.value} -> {new}"
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(node, field, None)
+        for at, one in enumerate(block if isinstance(block, list) else ()):
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
+                what = f"{ast.unparse(one.value.func)}()"
+            elif isinstance(one, (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)):
+                what = type(one).__name__
+            else:
+                continue
+            yield block, at, ast.copy_location(ast.Pass(), one), f"without {what}"
 
 
-def changed_functions(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]] | None:
-    """Return the functions that differ, with their new code; None if what runs at import differs."""
-    pairs = list(zip(old.co_consts, new.co_consts, strict=False))
-    inner = [(a, b) for a, b in pairs if isinstance(a, CodeType)]
-    others = [(a, b) for a, b in pairs if not isinstance(a, CodeType) and a != b]
-    if others or old.co_code != new.co_code or len(old.co_consts) != len(new.co_consts):
-        return None
-    found = []
-    for a, b in inner:
-        if a.co_flags & inspect.CO_OPTIMIZED:
-            found += [(a, b)] if a != b else []
-        elif (within := changed_functions(a, b)) is None:  # the body of a class
-            return None
-        else:
-            found += within
-    return found
-
-
-def lines_of_types(text: str) -> set[int]:
-    """Return the lines with an operator between types."""
-    parts = [
-        getattr(node, key, None) for node in ast.walk(ast.parse(text)) for key in ("annotation", "returns")
-    ]
-    return {one.lineno for part in parts if part for one in ast.walk(part) if isinstance(one, ast.BinOp)}
-
-
-def c_mutants(text: str) -> list[tuple[int, str, str]]:
-    """Do the same as `python_mutants` for a C file.
-
-    Mutants are of operators with spaces around them, and of numbers, inside functions.
-    """
+def c_changes(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the same of a C file: operators with spaces around them, and numbers, inside functions."""
     hidden = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\n])*\"|^[ ]*#[^\n]*$|^\S[^\n]*$",
                     lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL | re.MULTILINE)  # fmt: skip
-    found = []
+    heads = list(re.finditer(r"^\w[^\n]*?(\w+)(?=\(|\[| =| \{)", text, re.MULTILINE))
     for match in re.finditer(r"(?<= )([-+*<>=!&|]{1,2})(?= )|\b(\d+)\b", hidden):
         old = match[0]
         new = C_SWAPS.get(old) if match[1] else str(int(old) + 1)
         if new:
+            name = next((one[1] for one in reversed(heads) if one.start() < match.start()), "file")
             line = text.count("\n", 0, match.start()) + 1
-            found.append((line, f"{old} -> {new}", text[: match.start()] + new + text[match.end() :]))
+            yield line, f"{name}: {old} -> {new}", text[: match.start()] + new + text[match.end() :]
+
+
+def mutants(file: Path) -> list[Mutant]:
+    """Return every mutant of a file."""
+    found, alike = [], Counter[str]()
+    changes = c_changes if file.suffix == ".c" else python_changes
+    for line, place, text in changes(file.read_text()):
+        alike[place] += 1
+        found.append(Mutant(file, line, place + f" ({alike[place]})" * (alike[place] > 1), text))
     return found
 
 
-def compiled(file: Path, text: str, folder: Path) -> Path | None:
-    """Compile the codec's module with this text in place of a file; return None if it does not compile."""
+def every_mutant(group: str) -> list[Mutant]:
+    """Return the mutants of a group's files, but for those of MPI and of Approximate Data Transfer."""
+    files = sorted((ROOT / GROUPS[group][0]).rglob("*.c" if group == "codec" else "*.py"))
+    return [one for file in files if not file.name.startswith(("adt", "mpi")) for one in mutants(file)]
+
+
+def lost_reasons(every: list[Mutant], group: str) -> list[str]:
+    """Return the places below a group's folder that have a reason, and no mutant."""
+    there = {(str(one.file.relative_to(ROOT / "sw")), one.place) for one in every}
+    folder = GROUPS[group][0].removeprefix("sw/")
+    reasons = ((file, place) for file in REASONS if file.startswith(folder) for place in REASONS[file])
+    return [f"{file}: {place}" for file, place in reasons if (file, place) not in there]
+
+
+def compiled(mutant: Mutant, folder: Path) -> Path | None:
+    """Compile the codec's module with the mutant's text; return None if it does not compile."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     module = project["tool"]["setuptools"]["ext-modules"][0]
-    native = ROOT / "sw" / "native"
-    include = [f"-I{path}" for path in (file.parent, native, sysconfig.get_paths()["include"])]
-    compiler = ["cc", "-fPIC", "-w", *module.get("extra-compile-args", []), *include]
+    include = (ROOT / "sw" / "native", sysconfig.get_paths()["include"])
+    compiler = ["cc", "-fPIC", "-w", *module["extra-compile-args"], *(f"-I{path}" for path in include)]
+    (folder / "mutant.c").write_text(mutant.text)
     objects = []
     for source in map(ROOT.joinpath, module["sources"]):
-        kept = BUILD / f"{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}-{source.stem}.o"
-        objects.append(folder / "mutant.o" if source == file else kept)
-        if source != file and not kept.exists():
-            subprocess.run([*compiler, f"-I{source.parent}", "-c", source, "-o", kept], check=True)
-    (folder / "mutant.c").write_text(text)
-    made = subprocess.run([*compiler, "-c", folder / "mutant.c", "-o", objects[module["sources"].index(
-        str(file.relative_to(ROOT)))]], check=False, capture_output=True)  # fmt: skip
-    if made.returncode:
-        return None
+        target = BUILD / f"{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}-{source.stem}.o"
+        if source == mutant.file:
+            target = folder / "mutant.o"
+        if source == mutant.file or not target.exists():
+            text = folder / "mutant.c" if source == mutant.file else source
+            command = [*compiler, f"-I{source.parent}", "-c", text, "-o", target]
+            if subprocess.run(command, check=source != mutant.file, capture_output=True).returncode:
+                return None
+        objects.append(target)
     library = folder / "mutant.so"
     linked = subprocess.run(["cc", "-shared", "-o", library, *objects, "-lpthread", "-lm"], check=False)
     return library if linked.returncode == 0 else None
@@ -232,12 +224,27 @@ def compiled(file: Path, text: str, folder: Path) -> Path | None:
 
 def state_of(group: str) -> str:
     """Hash of the tests that cover a group, and of what all tests share."""
-    folders = [
-        ROOT / "tests" / "support",
-        *(ROOT / one for one in GROUPS[group][1] if one.startswith("tests/")),
-    ]
+    folders = [ROOT / one for one in ("tests/support", *GROUPS[group][1]) if one.startswith("tests/")]
     files = sorted({file for one in folders for file in ([one] if one.is_file() else one.rglob("*.py"))})
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def pytest(limit_s: float, plugin: dict[str, str], *arguments: str) -> int:
+    """Run tests with the plugin to the first failure; the exit status, or `TIME` after that time."""
+    path = os.pathsep.join(filter(None, (plugin.get("PYTHONPATH"), str(Path(__file__).parent))))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "reaching"]
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    environment = os.environ | plugin | {"PYTHONPATH": path}
+    with subprocess.Popen(
+        [*command, "-m", "not slow", *arguments], cwd=ROOT, env=environment, start_new_session=True, **quiet
+    ) as process:
+        try:
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return TIME
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what the tests started
 
 
 def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list[int]]]:
@@ -256,157 +263,69 @@ def reaching(group: str, again: bool = False) -> tuple[list[str], dict[str, list
     return found["tests"], found["lines"]
 
 
-def chosen_tests(group: str, file: Path, line: int) -> list[str]:
-    """Return the tests to run on a mutant in this line, the quickest first."""
+def chosen_tests(group: str, mutant: Mutant) -> list[str]:
+    """Return the tests to run on a mutant, the quickest first."""
     names, by_line = reaching(group)
-    numbers = by_line.get(f"{file}:{line}")
+    numbers = by_line.get(f"{mutant.file}:{mutant.line}")
     if numbers is None:
-        numbers = {one for place, some in by_line.items() if place.startswith(f"{file}:") for one in some}
+        file = f"{mutant.file}:"
+        numbers = {one for place, some in by_line.items() if place.startswith(file) for one in some}
     return [names[number] for number in sorted(numbers)] or names
 
 
-@contextmanager
-def started(
-    plugin: dict[str, str], *arguments: str, keep: tuple[int, ...] = ()
-) -> Iterator[subprocess.Popen]:
-    """Start tests with the plugin, to the first failure; they end with the context."""
-    path = os.pathsep.join(filter(None, (plugin.get("PYTHONPATH"), str(Path(__file__).parent))))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "reaching"]
-    command += ["-m", "not slow", *arguments]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    environment = os.environ | plugin | {"PYTHONPATH": path}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, pass_fds=keep, start_new_session=True, **quiet
-    ) as process:
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # what the tests started
-
-
-def pytest(limit_s: float, plugin: dict[str, str], *arguments: str) -> int:
-    """Run tests with the plugin to the first failure; the exit status, or `TIME` after that time."""
-    with started(plugin, *arguments) as process:
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return TIME
-
-
-@contextmanager
-def forking(group: str) -> Iterator[TextIO]:
-    """Yield a stream for orders to a process that has collected the group's tests."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs, ours.makefile("rw") as stream:
-        orders = {"ORDERS": str(theirs.fileno())}
-        with started(orders, *HANGS, *GROUPS[group][1], keep=(theirs.fileno(),)):
-            theirs.close()
-            yield stream
-
-
-def verdict_in_fork(stream: TextIO, functions: bytes, tests: list[str]) -> str | None:
-    """Return the same as `verdict_of`; None if the tests' process does not have all of the functions."""
-    order = {"functions": functions.hex(), "tests": tests, "limit_s": 10 * HANG_S}
-    stream.write(f"{json.dumps(order)}\n")
-    stream.flush()
-    status = int(stream.readline())
-    return None if status == NOT_THERE else VERDICTS.get(status, f"status {status}")
-
-
-def verdict_of(group: str, file: Path, text: str, folder: Path, tests: list[str]) -> str:
+def verdict_of(mutant: Mutant, folder: Path, tests: list[str]) -> str:
     """``killed``, ``time``, ``survived``, ``no program``, or a status of pytest that judges nothing."""
-    package, name = "", ".".join(("inceptionn", *file.relative_to(ROOT / "sw").with_suffix("").parts))
+    parts, package = mutant.file.relative_to(ROOT / "sw").with_suffix("").parts, ""
+    if mutant.file.stem == "__init__":
+        parts, package = parts[:-1], str(mutant.file.parent)
     target: Path | None = folder / "mutant.py"
-    if file.suffix == ".c":
-        target, name = compiled(file, text, folder), "inceptionn.native.codec"
+    if mutant.file.suffix == ".c":
+        target, parts = compiled(mutant, folder), ("native", "codec")
     else:
-        target.write_text(text)
-        if file.stem == "__init__":
-            package, name = str(file.parent), name.removesuffix(".__init__")
+        target.write_text(mutant.text)
     if target is None:
         return "no program"
     (folder / "sitecustomize.py").write_text(CUSTOMIZE)
     (folder / "tests.json").write_text(json.dumps(tests))
     plugin = {
         "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "CHOSEN": str(folder / "tests.json"),
-        "MUTANT_MODULE": name, "MUTANT_FILE": str(target), "MUTANT_PACKAGE": package,
+        "MUTANT_MODULE": ".".join(("inceptionn", *parts)), "MUTANT_FILE": str(target),
+        "MUTANT_PACKAGE": package,
     }  # fmt: skip
     status = pytest(10 * HANG_S, plugin, *HANGS, *dict.fromkeys(one.partition("::")[0] for one in tests))
     return VERDICTS.get(status, f"status {status}")
 
 
-def reason_of(file: Path, line: int, change: str) -> str | None:
-    """Why a survivor is equivalent, if it is."""
-    text = file.read_text().splitlines()[line - 1].strip()
-    return REASONS.get(str(file.relative_to(ROOT / "sw")), {}).get((text, change))
-
-
-def every_mutant(group: str) -> list[tuple[Path, int, int, str, str]]:
-    """Mutants of a group's files: file, number in it, line, change, new text.
-
-    Changes that read alike in lines that read alike are numbered: ``0 -> 1 (2)``.
-    """
-    folder = ROOT / GROUPS[group][0]
-    pattern = "*.c" if group == "codec" else "*.py"
-    make = c_mutants if group == "codec" else python_mutants
-    found = []
-    for file in sorted(folder.rglob(pattern)):
-        if file.name.startswith(("adt", "mpi")):
-            continue
-        text, alike = file.read_text(), Counter()
-        for number, (line, change, new) in enumerate(make(text)):
-            same = text.splitlines()[line - 1].strip(), change
-            alike[same] += 1
-            found.append((file, number, line, change + (f" ({alike[same]})" if alike[same] > 1 else ""), new))
-    return found
-
-
-def sample(group: str, count: int, seed: int) -> list[tuple[Path, int, int, str, str]]:
-    """Draw some of them, without those that change a type."""
-    every = every_mutant(group)
-    drawn = random.Random(seed).sample(every, min(count, len(every)))
-    types = {one[0]: lines_of_types(one[0].read_text()) for one in drawn if one[0].suffix == ".py"}
-    return [one for one in drawn if "BitOr -> BitAnd" not in one[3] or one[2] not in types.get(one[0], ())]
-
-
 def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict[str, object]:
     """Judge a sample, as far as the time allows; what the record keeps."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    kept = BUILD / f"{group}-{state_of(group)}.json"
+    kept, folder = BUILD / f"{group}-{state_of(group)}.json", BUILD / f"{group}-work"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     begun = time.monotonic()
-    folder = BUILD / f"{group}-work"
     folder.mkdir(exist_ok=True)
-    if budget_s:
-        reaching(group, again)
-    chosen = []
-    drawn = sample(group, count, seed)
-    with forking(group) as stream:
-        for file, number, line, change, text in drawn:
-            place = f"{file.relative_to(ROOT)}:{line}"
-            key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            open_ = key not in known or (
-                again and known[key] == "survived" and reason_of(file, line, change) is None
-            )
-            if open_ and time.monotonic() - begun < budget_s:
-                verdict, tests = None, chosen_tests(group, file, line)
-                if file.suffix == ".py" and (functions := function_changes(file.read_text(), number, file)):
-                    verdict = verdict_in_fork(stream, functions, tests)
-                verdict = verdict or verdict_of(group, file, text, folder, tests)
-                if verdict == "survived" and file.name in BESIDES:
-                    verdict = verdict_of(group, file, text, folder, BESIDES[file.name])
-                print(f"{group}: {place} {change}: {verdict}", flush=True)
-                if not verdict.startswith("status"):
-                    known[key] = verdict
-                    atomic_file.write(kept, json.dumps(known))
-            if known.get(key, "no program") != "no program":
-                reason = reason_of(file, line, change)
-                one = {"source": place, "change": change} | ({"reason": reason} if reason else {})
-                chosen.append((known[key], one))
-    survivors = [one for verdict, one in chosen if verdict == "survived"]
+    every = every_mutant(group)
+    if lost := lost_reasons(every, group):
+        raise SystemExit(f"software_reasons.py has a reason where no mutant is: {'; '.join(lost)}")
+    reaching(group, again)
+    ran, survivors = 0, []
+    for mutant in random.Random(seed).sample(every, min(count, len(every))):
+        source = f"{mutant.file.relative_to(ROOT)}:{mutant.line}"
+        key = hashlib.sha256(mutant.text.encode()).hexdigest()[:16]
+        judged = key in known and not (again and known[key] == "survived" and mutant.reason is None)
+        if not judged and time.monotonic() - begun < budget_s:
+            verdict = verdict_of(mutant, folder, chosen_tests(group, mutant))
+            if verdict == "survived" and mutant.file.name in BESIDES:
+                verdict = verdict_of(mutant, folder, BESIDES[mutant.file.name])
+            print(f"{group}: {source} {mutant.place}: {verdict}", flush=True)
+            if not verdict.startswith("status"):
+                known[key] = verdict
+                atomic_file.write(kept, json.dumps(known))
+        ran += known.get(key, "no program") != "no program"
+        if known.get(key) == "survived":
+            reason = {"reason": mutant.reason} if mutant.reason else {}
+            survivors.append({"source": source, "change": mutant.place} | reason)
     return {
-        "name": group, "asked": count, "mutants": len(chosen), "killed": len(chosen) - len(survivors),
+        "name": group, "asked": count, "mutants": ran, "killed": ran - len(survivors),
         "equivalent": sum("reason" in one for one in survivors), "seed": seed, "survivors": survivors,
         "commit": records.commit(GROUPS[group][0]),
     }  # fmt: skip

@@ -88,40 +88,32 @@ print({{path.name: path.read_text() for path in sorted(folder.iterdir())}})
     assert ast.literal_eval(run(code).stdout) == {"1.xml": "time", "2.xml": "status -6"}
 
 
-def test_mutants_of_software() -> None:
-    """Every mutant is one change, at its line, outside comments and texts."""
-    python = 'def f(x):\n    """1 + 1"""\n    note(x)\n    return x < 3\n'
-    c = "/* 1 + 1 */\nint f(int x)\n{\n    return x < 3; // 2 - 1\n}\n"
-    code = f"from software import *; print([python_mutants({python!r}), c_mutants({c!r})])"
-    of_python, of_c = ast.literal_eval(run(code).stdout)
-    assert sorted(one[:2] for one in of_python) == [(3, "without `note(x)`"), (4, "3 -> 4"), (4, "Lt -> LtE")]
-    assert of_c == [(4, "< -> <=", c.replace("x < 3", "x <= 3")), (4, "3 -> 4", c.replace("x < 3", "x < 4"))]
-
-
-def test_functions_that_a_mutant_changes() -> None:
-    """A function gets new code in a process that has it; what runs at import does not."""
-    text = "A = 1\n\n\nclass B:\n    c = 2\n\n    def f(self, x: int | None = 3):\n        return x < 4\n"
-    code = f"""from software import *
-text = {text!r}
-mutants = python_mutants(text)
-print({{one[1]: bool(function_changes(text, number, Path('b.py'))) for number, one in enumerate(mutants)}})
-print(lines_of_types(text))
-"""
-    changes, types = map(ast.literal_eval, run(code).stdout.splitlines())
-    assert {change for change, alone in changes.items() if alone} == {"Lt -> LtE", "4 -> 5"}
-    assert changes.keys() == {"1 -> 2", "2 -> 3", "3 -> 4", "4 -> 5", "Lt -> LtE", "BitOr -> BitAnd"}
-    assert types == {7}
-
-
-def test_a_mutant_without_a_function() -> None:
-    """The outer function alone is changed."""
-    text = "def f(g):\n    g(lambda: 1)\n    return g\n"
-    code = f"""from software import *
-number = next(n for n, one in enumerate(python_mutants({text!r})) if one[1].startswith("without"))
-functions, within = marshal.loads(function_changes({text!r}, number, Path("b.py")))
-print([old.co_name for old, new in functions], within)
-"""
-    assert run(code).stdout.strip() == "['f'] []"
+def test_mutants_of_software(tmp_path: Path) -> None:
+    """Every mutant is one change, at its line and place, outside comments, texts and types."""
+    python, c = tmp_path / "a.py", tmp_path / "a.c"
+    python.write_text(
+        'A = 1\n\n\nclass B:\n    def f(self, x: int | None = 3):\n        """1 + 1"""\n        note(x)\n'
+        "        return x < 3 < 4\n"
+    )
+    c.write_text("/* 1 + 1 */\nint f(int x)\n{\n    return x < 3; // 2 - 1\n}\n")
+    code = "from software import *; print([(m.line, m.place, m.text) for m in mutants(Path(sys.argv[1]))])"
+    of_python, of_c = (ast.literal_eval(run(code, str(file)).stdout) for file in (python, c))
+    assert sorted(one[:2] for one in of_python) == [
+        (1, "A: 1 -> 2"),
+        (5, "B.f: 3 -> 4"),
+        (7, "B.f: without note()"),
+        (8, "B.f: 3 -> 4 (2)"),
+        (8, "B.f: 4 -> 5"),
+        (8, "B.f: Lt -> LtE"),
+        (8, "B.f: Lt -> LtE (2)"),
+    ]
+    texts = [text for _, _, text in of_python]
+    assert len(set(texts)) == 7
+    assert [text for text in texts if "note(x)" not in text][0].count("pass") == 1
+    assert of_c == [
+        (4, "f: < -> <=", c.read_text().replace("x < 3", "x <= 3")),
+        (4, "f: 3 -> 4", c.read_text().replace("x < 3", "x < 4")),
+    ]
 
 
 def test_coverage_of_a_file() -> None:
@@ -133,16 +125,10 @@ def test_coverage_of_a_file() -> None:
 
 
 @pytest.mark.slow
-def test_reasons_are_about_one_mutant_each() -> None:
+def test_reasons_are_about_mutants() -> None:
     """Of the host library as it is today."""
-    code = """from software import *
-alike = Counter(
-    (str(file.relative_to(ROOT / "sw")), file.read_text().splitlines()[line - 1].strip(), change)
-    for group in GROUPS for file, _, line, change, _ in every_mutant(group)
-)
-print([(file, *one) for file, reasons in REASONS.items() for one in reasons if alike[file, *one] != 1])
-"""
-    assert run(code).stdout.strip() == "[]"
+    code = "from software import *; print(*(lost_reasons(every_mutant(group), group) for group in GROUPS))"
+    assert run(code).stdout.strip() == "[] [] []"
 
 
 @pytest.mark.slow
