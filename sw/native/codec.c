@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "crc32.h"
+#include "checksum/crc32.h"
 #include "kernels.h"
 #include "streams.h"
 

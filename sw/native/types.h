@@ -9,7 +9,7 @@
  *   streams.h, compress.c, decompress.c, sum.c    streams: ends, scaling, faults, threads
  *   lanes.c       lane by lane: error feedback, lossy values, conversion
  *   threads.h     threads for the length of one call
- *   crc32.h       CRC-32 of messages
+ *   checksum/     CRC-32 of messages
  *   codec.c       the Python module
  *
  * This file has what all of them share: constants, values, and the tables that codecs and kernels fill.

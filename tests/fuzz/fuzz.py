@@ -64,7 +64,7 @@ SOURCES = sorted(path for path in NATIVE.rglob("*.c") if path.stem not in EXTENS
 CODEC = [ROOT / "tests" / "codec" / "native_fuzz.c", *SOURCES]
 ADT = [
     ROOT / "tests" / "layers" / "a2dtwp" / "native_adt_fuzz.c",
-    *(NATIVE / f"{name}.c" for name in ("adt_kernels", "threads")),
+    *(NATIVE / f"{name}.c" for name in ("weights/adt_kernels", "threads")),
 ]
 PROGRAMS = {
     "streams": ("address,undefined", CODEC), "threads": ("thread", CODEC),

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "adt.h"
+#include "weights/adt.h"
 
 static const adt_kernel *const kernels[] = {
     &adt_scalar,

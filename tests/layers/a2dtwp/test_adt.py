@@ -128,7 +128,11 @@ def test_no_access_outside_and_no_race(sanitizer: str, rounds: int, tmp_path: Pa
     if compiler is None:
         missing("no C compiler")
     native = ROOT / "sw" / "native"
-    sources = [Path(__file__).with_name("native_adt_fuzz.c"), native / "adt_kernels.c", native / "threads.c"]
+    sources = [
+        Path(__file__).with_name("native_adt_fuzz.c"),
+        native / "weights" / "adt_kernels.c",
+        native / "threads.c",
+    ]
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-fsanitize={sanitizer}"]
     command = [compiler, *flags, "-fno-sanitize-recover=all", f"-I{native}", "-o", tmp_path / "fuzz"]
     done = subprocess.run([*command, *sources, "-lpthread"], capture_output=True, text=True, check=False)

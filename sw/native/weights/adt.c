@@ -77,7 +77,7 @@ static PyObject *unpack(PyObject *module, PyObject *const *arguments, Py_ssize_t
 }
 
 #define PREPARE(kernel) ((void)0)
-#include "paths.h"
+#include "../paths.h"
 
 static PyMethodDef methods[] = {
     {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, pack_doc},

@@ -3,7 +3,7 @@
  * vector, and the next store overwrites the rest, as long as there is room. The last values go one by one.
  */
 #include "adt.h"
-#include "threads.h"
+#include "../threads.h"
 
 static bool always(void)
 {

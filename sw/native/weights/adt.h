@@ -7,7 +7,7 @@
 #ifndef INCEPTIONN_ADT_H
 #define INCEPTIONN_ADT_H
 
-#include "types.h"
+#include "../types.h"
 
 typedef struct {
     const char *name;

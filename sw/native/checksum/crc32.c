@@ -7,7 +7,7 @@
  * go through a table. The CRC's bits are reflected: the first bit is the highest power of x.
  */
 #include "crc32.h"
-#include "types.h"
+#include "../types.h"
 
 #if HAVE_X86
 
