@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sums on the lattice of the planes codec, in integers (docs/collectives.md, "Exact sums").
 
-The lattice is the multiples of the step D. Every rank first brings its own values onto it (:func:`settled`).
-A sum of multiples is a multiple: the codec keeps it as it is, and fp32 holds it exactly up to 2^24 D. So the
-sum of some ranks' values has the same bits in every order and grouping.
+The lattice is the multiples of the step D. Every rank first brings its own values onto it
+(:func:`on_lattice`). A sum of multiples is a multiple: the codec keeps it as it is, and fp32 holds it exactly
+up to 2^24 D. So the sum of some ranks' values has the same bits in every order and grouping.
 
 Lanes are passed as their 32 bits (``uint32``). Plain NumPy over whole arrays, apart from the host library.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
-from inceptionn.codec.numpy_lattice import NAN, settled, steps_of
+from inceptionn.codec.numpy_lattice import NAN, on_lattice, steps_of
 from inceptionn.codec.numpy_planes import step_of
 from inceptionn.codec.numpy_types import Bits
 
@@ -27,7 +27,7 @@ __all__ = [
     "compress_sum",
     "decompress_add",
     "scaled",
-    "settled",
+    "on_lattice",
     "total",
 ]
 
@@ -39,7 +39,7 @@ Float32 = NDArray[np.float32]
 
 
 def added(a: Bits, b: Bits, e0: int) -> Bits:
-    """Return the sums of lanes ``uint32[n]``, settled.
+    """Return the sums of lanes ``uint32[n]``, on the lattice.
 
     Multiples are added as integers. Where a lane or the sum leaves the exact range, or a lane is no multiple,
     the sum is first rounded to nearest, as fp32 does.
@@ -52,7 +52,7 @@ def added(a: Bits, b: Bits, e0: int) -> Bits:
         # Twice rounded as once: fp64 has more than twice the bits of fp32.
         otherwise = (a.view(np.float32).astype(np.float64) + b.view(np.float32)).astype(np.float32)
     found = np.where(exact, (total * step).astype(np.float32), otherwise)
-    return settled(found.view(np.uint32), e0)
+    return on_lattice(found.view(np.uint32), e0)
 
 
 def scaled(bits: Bits, exponent: int) -> Bits:
@@ -69,18 +69,18 @@ def scaled(bits: Bits, exponent: int) -> Bits:
 def compress(x: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0) -> bytes:
     """Return the stream of a rank's own values on the lattice, multiplied by ``2**scale`` first.
 
-    Raw lanes are settled; the codec itself brings the others onto the lattice.
+    Raw lanes are moved; the codec itself brings the others onto the lattice.
     """
     e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
     bits = scaled(bits_of(x), scale)
     raw = planes.compress_lanes(bits, e0).raw
-    return planes.compress(np.where(raw, settled(bits, e0), bits).view(np.float32), error_bound)
+    return planes.compress(np.where(raw, on_lattice(bits, e0), bits).view(np.float32), error_bound)
 
 
 def compress_sum(
     stream: bytes, addend: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 0
 ) -> bytes:
-    """Return the stream of a stream's values plus the addend's, times ``2**scale`` and settled.
+    """Return the stream of a stream's values plus the addend's, times ``2**scale`` and on the lattice.
 
     ``MalformedError`` for a malformed stream, ``OverflowError`` if the addend grows too large.
     """
@@ -97,7 +97,7 @@ def decompress_add(
 def _sum(stream: bytes, addend: Float32, error_bound: float, scale: int) -> Bits:
     e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
     arrived = planes.decompress(stream, addend.size, error_bound).view(np.uint32)
-    return added(arrived, settled(scaled(bits_of(addend), scale), e0), e0)
+    return added(arrived, on_lattice(scaled(bits_of(addend), scale), e0), e0)
 
 
 def _unscaled(bits: Bits, scale: int) -> Float32:
@@ -113,7 +113,7 @@ def total(arrays: list[Float32], error_bound: float = DEFAULT_ERROR_BOUND, scale
     to at most 2^24 steps; beyond, the sum is that of this order.
     """
     e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
-    first, *rest = (settled(scaled(bits_of(x), scale), e0) for x in arrays)
+    first, *rest = (on_lattice(scaled(bits_of(x), scale), e0) for x in arrays)
     for bits in rest:
         first = added(first, bits, e0)
     return _unscaled(first, scale)

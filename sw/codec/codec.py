@@ -244,33 +244,33 @@ class Codec(StreamCodec):
     """E0, T and B, or the E0 of ``planes``."""
     _coder: Coder = field(init=False, repr=False, compare=False)
     _threads: int = field(init=False, repr=False, compare=False)
-    _settled: tuple[Any, ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    _kept: tuple[Any, ...] = field(default=(), repr=False, compare=False, kw_only=True)
     """Bound, codec, mode and parameters: by them ``dataclasses.replace`` tells a new codec what it keeps."""
 
     def __post_init__(self) -> None:
         wanted = self.error_bound, self.codec, self.mode
-        before = self._settled
+        before = self._kept
         if before and wanted == before[:3]:
-            self._settle(before[0], before[3], before[2])
+            self._keep(before[0], before[3], before[2])
             return
         k = wire.error_bound_exponent(self.error_bound)
         kept = bool(before) and wanted[1] != before[1] and wanted[2] == before[2]
         spec, mode = _chosen(self.codec, None if kept else self.mode)
-        self._settle(float(self.error_bound), spec.parameters(k, mode), mode)
+        self._keep(float(self.error_bound), spec.parameters(k, mode), mode)
 
-    def _settle(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
+    def _keep(self, error_bound: float, parameters: CodecParameters, mode: Mode | None) -> None:
         given = self.threads
         threads = min(usable_processors(), 4) if given is None else integer("threads", given, 1, MOST_THREADS)
-        settled = {
+        kept_ones = {
             "error_bound": error_bound,
             "codec": parameters.codec,
             "mode": mode,
             "parameters": parameters,
             "_coder": Coder.of(parameters),
             "_threads": threads,
-            "_settled": (error_bound, parameters.codec, mode, parameters),
+            "_kept": (error_bound, parameters.codec, mode, parameters),
         }
-        for name, value in settled.items():
+        for name, value in kept_ones.items():
             object.__setattr__(self, name, value)
         _paths.check()
         if _native is None:
@@ -560,7 +560,7 @@ class Codec(StreamCodec):
         codec = cls.__new__(cls)
         object.__setattr__(codec, "threads", threads)
         bound = math.ldexp(1.0, parameters.e0 - wire.EXPONENT_BIAS)
-        codec._settle(bound, parameters, spec.mode_of(None))
+        codec._keep(bound, parameters, spec.mode_of(None))
         return codec
 
 

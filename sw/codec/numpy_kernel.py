@@ -100,14 +100,14 @@ def decompress(
             raise malformed(at, "the index does not fit the blocks")
         bits, at = _decoded(source, at, len(lanes), coder)
         if addend is not None and coder.codec == LATTICE:
-            own = _scaled(widened(addend[first : first + len(lanes)]), scale)
-            store(_scaled(_lattice_sum(own, bits, coder), scale, back=True), lanes)
+            addends = _scaled(widened(addend[first : first + len(lanes)]), scale)
+            store(_scaled(_lattice_sum(addends, bits, coder), scale, back=True), lanes)
             continue
         bits = _scaled(bits, scale, back=True)
         if addend is not None:
-            own = widened(addend[first : first + len(lanes)])
+            addends = widened(addend[first : first + len(lanes)])
             with np.errstate(all="ignore"):
-                bits = (own.view(np.float32) + bits.view(np.float32)).view(np.uint32)
+                bits = (addends.view(np.float32) + bits.view(np.float32)).view(np.uint32)
         store(bits, lanes)
     if at != len(source):
         raise malformed(at, "bytes are left over")
@@ -138,20 +138,20 @@ def compress_sum(stream: Any, addend: Any, out: Any, coder: Coder, scale: int, t
     return size
 
 
-def _lattice_sum(own: Bits, arrived: Bits, p: Coder) -> Bits:
+def _lattice_sum(addends: Bits, arrived: Bits, p: Coder) -> Bits:
     """Return sums of lanes on the lattice."""
     with np.errstate(all="ignore"):
-        total = numpy_lattice.lossy(own, p).view(np.float32) + arrived.view(np.float32)
+        total = numpy_lattice.lossy(addends, p).view(np.float32) + arrived.view(np.float32)
     return numpy_lattice.lossy(total.view(np.uint32), p)
 
 
 def _compress_lattice_sum(source: Bytes, addend: Any, out: Any, p: Coder, scale: int) -> int:
     """Do `compress_sum` on the lattice: sums keep the scale, with which they are exact."""
-    own = values_of(addend)
-    total = np.empty(len(own), np.uint32)
+    addends = values_of(addend)
+    total = np.empty(len(addends), np.uint32)
     at = 0
-    for first in range(0, len(own), wire.STREAM_LANES):
-        lanes = widened(own[first : first + wire.STREAM_LANES])
+    for first in range(0, len(addends), wire.STREAM_LANES):
+        lanes = widened(addends[first : first + wire.STREAM_LANES])
         bits, at = _decoded(source, at, len(lanes), p)
         total[first : first + len(lanes)] = _lattice_sum(_scaled(lanes, scale), bits, p)
     if at != len(source):
@@ -194,11 +194,11 @@ def lossy(x: Any, out: Any, coder: Coder, scale: int, threads: int) -> None:
 
 def _wanted(x: Any, residual: Any, decay: float) -> Any:
     """Return float32 values of ``x`` plus the decayed residual."""
-    own, left = values_of(x), np.frombuffer(residual, np.float32)
-    if len(left) != len(own) or np.may_share_memory(left, own):
+    values, left = values_of(x), np.frombuffer(residual, np.float32)
+    if len(left) != len(values) or np.may_share_memory(left, values):
         raise ValueError("the residual must be fp32, as large as the values, and elsewhere")
     with np.errstate(all="ignore"):
-        return widened(own).view(np.float32) + left * np.float32(decay)
+        return widened(values).view(np.float32) + left * np.float32(decay)
 
 
 def feed_back(

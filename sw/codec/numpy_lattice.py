@@ -9,7 +9,7 @@ from .coder import Coder
 from .numpy_planes import data_bytes, examine, plane_bytes, step_of
 from .numpy_types import Bits
 
-__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "plane_bytes", "settled", "steps_of"]
+__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "plane_bytes", "on_lattice", "steps_of"]
 
 NAN = 0x7FC00000
 """The one NaN on the lattice."""
@@ -24,7 +24,7 @@ def steps_of(bits: Bits, e0: int) -> NDArray[np.float64]:
         return bits.view(np.float32).astype(np.float64) / step_of(e0)
 
 
-def settled(bits: Bits, e0: int) -> Bits:
+def on_lattice(bits: Bits, e0: int) -> Bits:
     """Move each finite lane of ``uint32[n]`` to the nearest multiple of the step, ties away from zero.
 
     Zero is +0.0. Infinities stay, and every NaN becomes :data:`NAN`.
@@ -33,16 +33,16 @@ def settled(bits: Bits, e0: int) -> Bits:
     x = np.where(finite, steps_of(bits, e0), 0.0)
     near = np.abs(x) < _LARGE
     q = np.floor(np.where(near, np.abs(x), 0.0) + 0.5).astype(np.int64) * np.where(x < 0, -1, 1)
-    on_lattice = (q * step_of(e0)).astype(np.float32).view(np.uint32)
+    multiples = (q * step_of(e0)).astype(np.float32).view(np.uint32)
     nan = (bits & 0x7FFFFFFF) > _INFINITY
-    return np.where(nan, NAN, np.where(finite & near, on_lattice, bits)).astype(np.uint32)
+    return np.where(nan, NAN, np.where(finite & near, multiples, bits)).astype(np.uint32)
 
 
 def block(bits: Bits, p: Coder) -> bytes:
     """Encode lanes as one block, each first brought onto the lattice."""
-    return numpy_planes.block(settled(bits, p.e0), p)
+    return numpy_planes.block(on_lattice(bits, p.e0), p)
 
 
 def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives: multiples of the step."""
-    return numpy_planes.lossy(settled(bits, p.e0), p)
+    return numpy_planes.lossy(on_lattice(bits, p.e0), p)

@@ -142,12 +142,12 @@ def examine_block(
     data = np.zeros(max(total, available) + wire.BURST_BYTES, np.uint8)
     data[:available] = np.frombuffer(block, np.uint8, offset=plane_bytes)
     places = np.arange(wire.BURST_BYTES)
-    own = np.where(places < sizes[:, np.newaxis], data[starts[:, np.newaxis] + places], 0).astype(np.uint8)
-    planes = own[:, : kind.planes * kind.group_lanes // 8].reshape(groups, kind.planes, -1)
+    stored = np.where(places < sizes[:, np.newaxis], data[starts[:, np.newaxis] + places], 0).astype(np.uint8)
+    planes = stored[:, : kind.planes * kind.group_lanes // 8].reshape(groups, kind.planes, -1)
     each_bit = np.unpackbits(planes, axis=2, bitorder="little").astype(np.uint32)
     z = (each_bit << np.arange(kind.planes, dtype=np.uint32)[:, np.newaxis]).sum(axis=1, dtype=np.uint32)
     is_raw = (codes == wire.RAW_CODE)[:, np.newaxis]
-    bits = np.where(is_raw, own.view(_word(kind)), decompress_lanes(z, e0, kind)).reshape(-1)
+    bits = np.where(is_raw, stored.view(_word(kind)), decompress_lanes(z, e0, kind)).reshape(-1)
 
     faults = []
     if rest.any():
@@ -159,7 +159,7 @@ def examine_block(
         faults.append(Fault(len(block), cut, "it ends inside the data"))
     elif bits[count:].any():
         used = count - (groups - 1) * kind.group_lanes
-        absent = own[-1].copy()
+        absent = stored[-1].copy()
         if codes[-1] == wire.RAW_CODE:
             absent[: used * kind.bytes] = 0
         else:

@@ -85,8 +85,8 @@ class Paths:
 def _alike(native: ModuleType, fallback: ModuleType) -> bool:
     """Tell whether a C module has the functions of NumPy's, with the same arguments."""
     wanted = {
-        name: f"({', '.join(own.__code__.co_varnames[: own.__code__.co_argcount])})"
-        for name, own in vars(fallback).items()
-        if isinstance(own, FunctionType) and own.__module__ == fallback.__name__ and name[0] != "_"
+        name: f"({', '.join(function.__code__.co_varnames[: function.__code__.co_argcount])})"
+        for name, function in vars(fallback).items()
+        if isinstance(function, FunctionType) and function.__module__ == fallback.__name__ and name[0] != "_"
     }
     return wanted == {name: getattr(getattr(native, name, None), "__text_signature__", "") for name in wanted}

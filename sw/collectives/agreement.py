@@ -55,9 +55,9 @@ def agree(
     themselves only if digests differ. What a rank sends is checked: `MismatchError` names a rank whose answer
     has another form, or a value that is not ``valid``.
     """
-    own = {"version": _VERSION, **terms}
+    stated = {"version": _VERSION, **terms}
     wrong = None if error is None else f"{type(error).__name__}: {error}"
-    answers = transport.exchange([_digest(own), value, wrong])
+    answers = transport.exchange([_digest(stated), value, wrong])
     if error is not None:
         raise error
     for rank, answer in enumerate(answers):
@@ -69,7 +69,7 @@ def agree(
             case _:
                 raise _malformed(rank, answer)
     if len({theirs for theirs, _, _ in answers}) > 1:
-        _name_the_difference([theirs for theirs, _, _ in answers], transport.exchange(own))
+        _name_the_difference([theirs for theirs, _, _ in answers], transport.exchange(stated))
     return [theirs for _, theirs, _ in answers]
 
 
@@ -126,11 +126,11 @@ def _name_the_difference(digests: list[str], all_terms: list[Any]) -> None:
     for rank, theirs in enumerate(all_terms):
         for word in sorted(first.keys() | theirs.keys(), key=lambda word: (word not in _FIRST, word)):
             # As JSON, as in the digest: in Python, True equals 1, and 1.0 does.
-            own, other = ({word: terms[word]} if word in terms else {} for terms in (first, theirs))
-            if _digest(own) != _digest(other):
+            at_first, there = ({word: terms[word]} if word in terms else {} for terms in (first, theirs))
+            if _digest(at_first) != _digest(there):
                 raise MismatchError(
-                    f"{printable(word[:200])} differs: rank 0 has {_said(own)}, "
-                    f"rank {rank} has {_said(other)}"
+                    f"{printable(word[:200])} differs: rank 0 has {_said(at_first)}, "
+                    f"rank {rank} has {_said(there)}"
                 )
 
 
@@ -224,12 +224,12 @@ def choose_path(
     and as `check_codec`.
     """
     nics = transport.nic_codec
-    own = None if codec is None else check_codec(codec)
+    given = None if codec is None else check_codec(codec)
     if path == "nic" and nics is None:
         raise ValueError("path 'nic': not every rank has a NIC with the engines")
     if nics is not None and path in ("auto", "nic"):
-        if own is None or alike(own, nics):
+        if given is None or alike(given, nics):
             return "nic", nics
         if path == "nic":
-            raise ValueError(f"path 'nic': the codec is {own.name}, the NICs are set to {name_of(nics)}")
-    return ("software" if path == "auto" else path), own or nics or DEFAULT
+            raise ValueError(f"path 'nic': the codec is {given.name}, the NICs are set to {name_of(nics)}")
+    return ("software" if path == "auto" else path), given or nics or DEFAULT

@@ -231,8 +231,8 @@ def _agree(prepared: _Prepared[B]) -> _Agreed[B]:
     """Agree with all ranks on the terms, and on a common scale for a sum; else each rank has its own."""
     begun = perf_counter()
     collective, transport, scale = prepared.collective, prepared.transport, prepared.scale
-    own_terms = prepared.checked.terms() | prepared.buffers.terms()
-    terms = {"collective": collective.name, **collective.terms, **own_terms}
+    stated = prepared.checked.terms() | prepared.buffers.terms()
+    terms = {"collective": collective.name, **collective.terms, **stated}
     found: AllLargest = agree(transport, terms, prepared.largest, None, are_exponents)
     seconds = perf_counter() - begun
     with moving_data(transport):
@@ -334,4 +334,4 @@ def _store(agreed: _Agreed[B], call: Call) -> None:
     agreed.prepared.buffers.store(call.lanes)
     if agreed.prepared.feedback is not None:
         memory, name = agreed.prepared.feedback
-        memory.settle(name, agreed.scaling, call.lanes)
+        memory.finish(name, agreed.scaling, call.lanes)

@@ -139,7 +139,7 @@ class ErrorFeedback:
         self._residuals[name] = residual
         return kept
 
-    def settle(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
+    def finish(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
         """Finish the call of `kept`: learn its scale, or drop the residual if its result is not finite.
 
         ``result`` has the values that the program gets. It is the same at all ranks, and so is what they do.

@@ -42,11 +42,11 @@ class Fields:
         """Return the field, unchecked."""
         return self._state[name]
 
-    def same(self, name: str, own: Any) -> None:
+    def same(self, name: str, wanted: Any) -> None:
         """Check a setting, which must be equal to ``own``."""
         found = self._state[name]
-        if isinstance(found, np.ndarray) or found != own:
-            raise ValueError(f"{self._path(name)} is {_text(found)} there, {own!r} here")
+        if isinstance(found, np.ndarray) or found != wanted:
+            raise ValueError(f"{self._path(name)} is {_text(found)} there, {wanted!r} here")
 
     def integer(self, name: str, least: int = 0, most: int | None = None) -> int:
         """Return a whole number from ``least`` to ``most``."""

@@ -151,8 +151,8 @@ class CompressState:
         """
         if self.process_group is not None:
             LOGGER.warning("a copy of %r has the default process group; set its process_group", self)
-        own = {"process_group": None, "_agreed": None, "_parameters": None, "_first": None}
-        return {**vars(self), **own}
+        dropped = {"process_group": None, "_agreed": None, "_parameters": None, "_first": None}
+        return {**vars(self), **dropped}
 
     def __copy__(self) -> "CompressState":
         shared = [self._codec, *self.left_out.parameters()]
@@ -229,10 +229,12 @@ class CompressState:
     def __repr__(self) -> str:
         """Return the settings and the step."""
         codec = "a schedule" if self._schedule else "default" if self._codec is None else self._codec.name
-        own = self._settings
+        settings = self._settings
         feedback = "no error feedback" if self.residuals is None else "error feedback"
-        text = f"<CompressState step {self.step}, codec {codec}, path {own.path}, scale {own.scale}, "
-        text += f"{own.algorithm}, {feedback}, warm_up {self.warm_up}, smallest {self.smallest}"
+        text = (
+            f"<CompressState step {self.step}, codec {codec}, path {settings.path}, scale {settings.scale}, "
+        )
+        text += f"{settings.algorithm}, {feedback}, warm_up {self.warm_up}, smallest {self.smallest}"
         return text + (f", leave_out {', '.join(self.left_out.patterns)}>" if self.left_out.names else ">")
 
     def __str__(self) -> str:

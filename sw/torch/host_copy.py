@@ -63,9 +63,9 @@ class HostCopy:
         kind = torch.float32 if wide or values.dtype not in _KEPT else values.dtype
         if self.device is None:
             host = values.to(kind).contiguous()
-            self._own = host.data_ptr() == self.tensor.data_ptr()
+            self._shared = host.data_ptr() == self.tensor.data_ptr()
         else:
-            self._own = False
+            self._shared = False
             self._ready = torch.cuda.current_stream(self.device).record_event()
             host = torch.empty(values.shape, dtype=kind, pin_memory=True)
             if filled:
@@ -99,7 +99,7 @@ class HostCopy:
         host = torch.view_as_complex(self._host) if self.tensor.is_complex() else self._host
         if self.device is not None:
             self._stored = self._copied(self.tensor, host, self.device, back=True)
-        elif not self._own:
+        elif not self._shared:
             self.tensor.copy_(host)
 
     def join(self) -> None:

@@ -80,8 +80,8 @@ class TorchTransport(TcpTransport):
         members = group_of(group)
         number = _made[members] = _made.get(members, -1) + 1
         # Torch knows no store of a group that is not its own, such as torchft's.
-        own = getattr(members, "store", None) or c10d._get_process_group_store(members)
-        store = dist.PrefixStore(f"inceptionn/{number}", own)
+        found = getattr(members, "store", None) or c10d._get_process_group_store(members)
+        store = dist.PrefixStore(f"inceptionn/{number}", found)
         limit = timeout_of(members) if timeout is None else check_timeout(timeout)
         self._meet(store, members.rank(), members.size(), limit, nic, tos, host)
 
@@ -143,8 +143,8 @@ def rank_of(group: dist.ProcessGroup | None) -> int | None:
 
 def timeout_of(group: dist.ProcessGroup) -> float:
     """Return a group's time-out in seconds, or torch's default if its backends do not tell it."""
-    if isinstance(own := getattr(group, "timeout", None), timedelta):
-        return own.total_seconds()
+    if isinstance(found := getattr(group, "timeout", None), timedelta):
+        return found.total_seconds()
     for device in ("cpu", "cuda"):
         try:
             options = group._get_backend(torch.device(device)).options

@@ -104,9 +104,9 @@ def test_the_usual_scale_follows_by_one_and_zeros_have_none() -> None:
         seen.append(feedback.usual[""].common)
     assert seen == [4, 3, 2, 3, 3, 3]
     sections = Scaling.of([4, 8], [3, 6])
-    feedback.settle("", sections, x)
+    feedback.finish("", sections, x)
     assert feedback.usual[""] == Scaling.of([4, 4], [3, 6])
-    feedback.settle("", sections, x)
+    feedback.finish("", sections, x)
     assert feedback.usual[""] == Scaling.of([4, 5], [3, 6])
 
 

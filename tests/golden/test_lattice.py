@@ -20,17 +20,17 @@ def words(x: np.ndarray) -> list[str]:
     return [f"{bits:08x}" for bits in x.view(np.uint32).tolist()]
 
 
-def settled(*values: float) -> np.ndarray:
-    return lattice.settled(floats(*values).view(np.uint32), 127 - 10).view(np.float32)
+def on_lattice(*values: float) -> np.ndarray:
+    return lattice.on_lattice(floats(*values).view(np.uint32), 127 - 10).view(np.float32)
 
 
 def test_own_values_by_hand() -> None:
     """2**-10 is half a step. 16 = 2**13 steps is the first raw value, 2**14 the first to stay."""
-    assert settled(2.0**-10, -(2.0**-10), 0.00097, -0.00097, -0.0).tolist() == [STEP, -STEP, 0, 0, 0]
-    assert words(settled(-0.0, 1e-45, -1e-45)) == ["00000000"] * 3
-    assert settled(16 + STEP / 2, -16 - STEP / 2, 16 + STEP / 4).tolist() == [16 + STEP, -16 - STEP, 16]
-    assert settled(16383.999, 16384.001, 3e38).tolist() == [16384, floats(16384.001)[0], floats(3e38)[0]]
-    assert words(settled(np.inf, -np.inf, np.nan)) == ["7f800000", "ff800000", "7fc00000"]
+    assert on_lattice(2.0**-10, -(2.0**-10), 0.00097, -0.00097, -0.0).tolist() == [STEP, -STEP, 0, 0, 0]
+    assert words(on_lattice(-0.0, 1e-45, -1e-45)) == ["00000000"] * 3
+    assert on_lattice(16 + STEP / 2, -16 - STEP / 2, 16 + STEP / 4).tolist() == [16 + STEP, -16 - STEP, 16]
+    assert on_lattice(16383.999, 16384.001, 3e38).tolist() == [16384, floats(16384.001)[0], floats(3e38)[0]]
+    assert words(on_lattice(np.inf, -np.inf, np.nan)) == ["7f800000", "ff800000", "7fc00000"]
 
 
 def test_sums_by_hand() -> None:
@@ -98,6 +98,6 @@ def test_sums_are_those_of_whole_numbers() -> None:
     total = lattice.total(arrays)
     for lane in range(500):
         found, wanted = Fraction(float(total[lane])), sum(Fraction(float(x[lane])) for x in arrays)
-        steps = sum(round(Fraction(float(settled(x[lane])[0])) / Fraction(STEP)) for x in arrays)
+        steps = sum(round(Fraction(float(on_lattice(x[lane])[0])) / Fraction(STEP)) for x in arrays)
         assert found == steps * Fraction(STEP)
         assert abs(found - wanted) <= 5 * STEP / 2

@@ -97,15 +97,15 @@ def hierarchical_all_reduce(
     ring(form, members, source, lanes, shares, reduce_scatter_steps(len(members)))
     # A rank of a smaller group has several columns, and handles them in order.
     for column in groups.columns:
-        owners, own = groups.owners(column), lanes[parts.block(column)]
+        owners, summed = groups.owners(column), lanes[parts.block(column)]
         if upper == "ring":
-            above = Parts(own.size, len(owners), target)
-            ring(form, owners, own, own, above, all_reduce_steps(len(owners)))
+            above = Parts(summed.size, len(owners), target)
+            ring(form, owners, summed, summed, above, all_reduce_steps(len(owners)))
         else:
             place = one_aggregator(owners, groups.rank)
-            aggregate(up, down, place, own, own, Parts(own.size, 1, target))
+            aggregate(up, down, place, summed, summed, Parts(summed.size, 1, target))
         # The group's members get these values anyway, since the codec is idempotent in value.
-        form.settle(own)
+        form.settle(summed)
     ring(form, members, lanes, lanes, shares, all_gather_steps(len(members)))
 
 

@@ -86,8 +86,8 @@ def ring(
         return
     for where in (parts.sub(0, sub) for sub in range(parts.subs)):
         if lanes is not source:
-            own = source[where]
-            lanes[where] = own if own.dtype == lanes.dtype else converted(own, patterns=True)
+            values = source[where]
+            lanes[where] = values if values.dtype == lanes.dtype else converted(values, patterns=True)
         if settled is not None:
             settled(where)
 
@@ -132,7 +132,7 @@ class _Ring:
                 ahead -= size
                 self.post(False)
             ahead += self.form.send([self.following], (self.lanes if step else self.source)[where])
-            self.settle(step, where)
+            self.report(step, where)
             self.post(sent + 1 == len(self.first))  # not before: a source may have to compute what is added
         for arrival in waiting:
             self.send_on(arrival)
@@ -166,9 +166,9 @@ class _Ring:
             incoming.relay([self.following])
         elif step in self.steps:
             self.form.send([self.following], self.lanes[where], settle=step == self.ranks - 1)
-        self.settle(step, where)
+        self.report(step, where)
 
-    def settle(self, step: int, where: slice) -> None:
+    def report(self, step: int, where: slice) -> None:
         """Report a sub-block of the all-gather as final."""
         if self.settled is not None and step >= self.ranks - 1:
             self.settled(where)

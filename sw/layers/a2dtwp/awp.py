@@ -165,11 +165,11 @@ class AWP:
         """Restore a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
         fields, found = Fields(state, self.layers), {}
         for name, layer in self.layers.items():
-            own = fields.within(name, ("bits", "counter", "norm", "squares"))
-            bits, counter = own.integer("bits", 1, MOST_BITS), own.integer("counter", 0, self.interval)
-            norm = None if own["norm"] is None else own.number("norm")
-            keys = own["squares"] if isinstance(own["squares"], Mapping) else ()
-            squares = own.within("squares", [key for key in layer.keys if key in keys])
+            kept = fields.within(name, ("bits", "counter", "norm", "squares"))
+            bits, counter = kept.integer("bits", 1, MOST_BITS), kept.integer("counter", 0, self.interval)
+            norm = None if kept["norm"] is None else kept.number("norm")
+            keys = kept["squares"] if isinstance(kept["squares"], Mapping) else ()
+            squares = kept.within("squares", [key for key in layer.keys if key in keys])
             found[name] = Layer(layer.keys, bits, counter, norm, {key: squares.number(key) for key in keys})
         for name, layer in found.items():
             vars(self.layers[name]).update(vars(layer))

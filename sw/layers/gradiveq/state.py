@@ -128,12 +128,12 @@ def _samples_in(fields: Fields, slices: list[Slices], count: int) -> list[Sample
     """Read the ``count`` samples of each run of slices, and their sum."""
     found: list[Samples] = []
     for number, state in enumerate(fields.items("slices", len(slices))):
-        own, slicing = Fields(state, ("samples", "total"), f"slices/{number}/"), slices[number].slicing
-        rows = list(own.array("samples", (count, slicing.size)))
+        fields, slicing = Fields(state, ("samples", "total"), f"slices/{number}/"), slices[number].slicing
+        rows = list(fields.array("samples", (count, slicing.size)))
         if not count:
-            own.same("total", None)
+            fields.same("total", None)
         shape = (slices[number].count, slicing.size)
-        found.append((rows, own.array("total", shape, np.float64) if count else None))
+        found.append((rows, fields.array("total", shape, np.float64) if count else None))
     return found
 
 
@@ -141,10 +141,10 @@ def _runs_in(fields: Fields, slices: list[Slices], there: bool) -> list[Run]:
     """Read the compressors, one for each run of slices; none unless ``there``."""
     found = []
     for number, state in enumerate(fields.items("runs", len(slices) if there else 0)):
-        own = Fields(state, ("components", "whitening", "scale"), f"runs/{number}/")
+        fields = Fields(state, ("components", "whitening", "scale"), f"runs/{number}/")
         count, size = slices[number].count, slices[number].slicing.size
         compressor = Compressor(
-            own.array("components", (size, None)), own.array("whitening", (count, size))
+            fields.array("components", (size, None)), fields.array("whitening", (count, size))
         )  # fmt: skip
-        found.append(Run(compressor, count, own.integer("scale", -MOST_SCALE, MOST_SCALE)))
+        found.append(Run(compressor, count, fields.integer("scale", -MOST_SCALE, MOST_SCALE)))
     return found

@@ -93,17 +93,17 @@ class Tuning:
 
     def _choose(self) -> None:
         """Compute the alphas of all workers, and choose the architecture of each sparse variable."""
-        own = {key: meter.alpha for key, meter in self._meters.items()}
+        alphas = {key: meter.alpha for key, meter in self._meters.items()}
         trials = self._trials()
         together = {key: meter.alpha for key, meter in self._machine_meters.items()}
         pushed, raw = self.traffic.sent["gradients"], self.traffic.raw["gradients"]
         answers = exchanged(
             self.transport,
-            {"alphas": own, "machine": together, "pushed": pushed, "raw": raw, "trials": trials},
-            lambda answer: _is_measured(answer, own.keys()),
+            {"alphas": alphas, "machine": together, "pushed": pushed, "raw": raw, "trials": trials},
+            lambda answer: _is_measured(answer, alphas.keys()),
         )
         pushed, raw = (sum(answer[word] for answer in answers) for word in ("pushed", "raw"))
-        for key in own:
+        for key in alphas:
             self.alphas[key] = float(np.mean([answer["alphas"][key] for answer in answers]))
         if self.config.strategy != "hybrid":
             return
@@ -172,15 +172,15 @@ def _is_measured(value: Any, sparse: Collection[str]) -> bool:
     """Tell whether a rank's message holds its alphas of the sparse variables, 0..1, and counts of bytes."""
     match value:
         case {
-            "alphas": dict(own),
+            "alphas": dict(alphas),
             "machine": dict(machine),
             "pushed": pushed,
             "raw": raw,
             "trials": dict(trials),
         }:
             return (
-                own.keys() == machine.keys() == set(sparse)
-                and all(is_amount(alpha, 1) for alpha in (*own.values(), *machine.values()))
+                alphas.keys() == machine.keys() == set(sparse)
+                and all(is_amount(alpha, 1) for alpha in (*alphas.values(), *machine.values()))
                 and all(is_amount(count) for count in (pushed, raw, *trials.values()))
             )
     return False

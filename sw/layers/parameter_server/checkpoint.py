@@ -178,11 +178,11 @@ def load(server: Server, leg: Leg, directory: str | os.PathLike[str], step: int)
 
 def _about(state: Any, role: Role, index: int, step: int, names: tuple[str, ...]) -> Fields:
     """Return the fields of a file, whose content must agree with its name."""
-    own = {"format": FORMAT, "role": role, "index": index, "step": step}
+    stated = {"format": FORMAT, "role": role, "index": index, "step": step}
     if isinstance(state, dict) and state.get("format") != FORMAT:
         raise ValueError(f"format is {state.get('format')!r} there, {FORMAT} here")
-    fields = Fields(state, (*own, *names))
-    for name, value in own.items():
+    fields = Fields(state, (*stated, *names))
+    for name, value in stated.items():
         fields.same(name, value)
     return fields
 

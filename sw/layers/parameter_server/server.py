@@ -27,7 +27,7 @@ class ServerError(Exception):
 
 
 @contextmanager
-def own(part: str) -> Iterator[None]:
+def fault_of(part: str) -> Iterator[None]:
     """Raise `ServerError` for an error in the user's code that this context runs.
 
     A ``ValueError`` there must not be taken for a malformed message.
@@ -176,7 +176,7 @@ class Server:
 
     def _update(self, partition: Partition, gradient: Floats) -> None:
         number = partition.number
-        with own(f"the optimizer's update of key {partition.key!r}"):
+        with fault_of(f"the optimizer's update of key {partition.key!r}"):
             self.optimizer.update(partition, self.weights[number], gradient, self.versions[number])
         self._advance(partition)
 

@@ -14,7 +14,7 @@ from .exchange.envelope import Envelope, Kind
 from .exchange.legs import Data, Leg
 from .optimizer import Optimizer
 from .plan import Partition, Plan
-from .server import Mode, Server, own
+from .server import Mode, Server, fault_of
 
 Reply = Callable[[int, Envelope, Data], None]
 """Sends weights to a worker. Arguments: the worker's number, the header, the data."""
@@ -102,7 +102,7 @@ class Serving:
             if wanted is not None and partition.number not in pull.found and version >= wanted:
                 self._note(pull, partition.number)
         if self.checkpoints is not None:
-            with own("the server's checkpoint"):
+            with fault_of("the server's checkpoint"):
                 self.checkpoints.note(self.server, partition, version, self._leg)
 
     def _note(self, pull: _Pull, number: int) -> None:
@@ -122,7 +122,7 @@ class Serving:
             if self._encoded is None or self._encoded[0] != identity:
                 parts = [(self.server.partitions[n].key, pull.found[n][1]) for n in numbers]
                 start = time.perf_counter()
-                with own("the encoding of weights"):
+                with fault_of("the encoding of weights"):
                     self._encoded = (identity, *self._leg.encode(parts))
                 self.coding += time.perf_counter() - start
             _, meta, data = self._encoded

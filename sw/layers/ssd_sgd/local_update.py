@@ -86,8 +86,8 @@ class LocalSGD(LocalUpdate):
     def update(
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
-        for key, own in weights.items():
-            own -= np.float32(self.factor * rate) * gradients[key]
+        for key, local in weights.items():
+            local -= np.float32(self.factor * rate) * gradients[key]
 
 
 class DCASGDa(LocalUpdate):
@@ -121,21 +121,21 @@ class DCASGDa(LocalUpdate):
     def update(
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
-        for key, own in weights.items():
+        for key, local in weights.items():
             gradient = gradients[key]
             square = gradient * gradient
             mean = self._squares.get(key)
             if mean is None:
-                mean = self._squares[key] = np.zeros_like(own)
+                mean = self._squares[key] = np.zeros_like(local)
             mean *= np.float32(self.mean_square)
             mean += np.float32(1 - self.mean_square) * square
             if computed_at is not weights:
                 factor = np.float32(self.lambda_0) / np.sqrt(mean + np.float32(self.epsilon))
                 square *= factor
-                square *= own - computed_at[key]
-                own -= np.float32(self.factor * rate) * (gradient + square)
+                square *= local - computed_at[key]
+                local -= np.float32(self.factor * rate) * (gradient + square)
             else:
-                own -= np.float32(self.factor * rate) * gradient
+                local -= np.float32(self.factor * rate) * gradient
 
     def state_dict(self) -> dict[str, Any]:
         return {"squares": copy_of(self._squares)}
@@ -199,12 +199,12 @@ class GLU(LocalUpdate):
 
     def follow(self, optimizer: Optimizer) -> None:
         for name in ("momentum", "weight_decay"):
-            own, theirs = getattr(self, name), getattr(optimizer, name, None)
-            if own is None and theirs is None:
+            given, theirs = getattr(self, name), getattr(optimizer, name, None)
+            if given is None and theirs is None:
                 raise ValueError(f"GLU needs {name}: the servers' {optimizer!r} does not define it")
-            if None not in (own, theirs) and own != theirs:
-                raise ValueError(f"GLU's {name} is {own!r}, that of the servers' optimizer {theirs!r}")
-            setattr(self, name, theirs if own is None else own)
+            if None not in (given, theirs) and given != theirs:
+                raise ValueError(f"GLU's {name} is {given!r}, that of the servers' optimizer {theirs!r}")
+            setattr(self, name, theirs if given is None else given)
 
     def start(self, weights: Parameters, delay: int) -> None:
         if self.momentum is None or self.weight_decay is None:
@@ -229,21 +229,21 @@ class GLU(LocalUpdate):
         self, weights: Parameters, gradients: Mapping[str, Floats], computed_at: Parameters, rate: float
     ) -> None:
         first = self.updates % self._delay == 0
-        for key, own in weights.items():
+        for key, local in weights.items():
             if self.held and not first:
                 change = self._sync[key].copy()
             else:
-                change = self.grad_sync(key, own, rate)
+                change = self.grad_sync(key, local, rate)
                 if self.held:
                     self._sync[key] = change.copy()
             if first and self.updates:
-                np.copyto(self._previous[key], own)
+                np.copyto(self._previous[key], local)
             change *= np.float32(self.beta)
             change += np.float32(self.alpha) * gradients[key]
             if self.weight_decay:
-                change += np.float32(self.weight_decay) * own
+                change += np.float32(self.weight_decay) * local
             change *= np.float32(self.factor * rate)
-            own -= change
+            local -= change
         self.updates += 1
 
     def state_dict(self) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class SSDSGD:
         skipped = len(self.worker.skipped)
         self._push = self.worker.ipush(gradients)
         if len(self.worker.skipped) > skipped:
-            gradients = {key: np.zeros_like(own) for key, own in self.weights.items()}
+            gradients = {key: np.zeros_like(weights) for key, weights in self.weights.items()}
         if not self.delayed:
             self.weights = self._wait(self._ask())
             self._step += 1
@@ -176,8 +176,8 @@ class SSDSGD:
         nothing then.
         """
         fields = Fields(state, ("k", "step", "begin", "pulls", "rate", "update", "kept", "weights"))
-        own = {"k": self.k, "step": self.worker.step, "rate": repr(self.rate), "update": repr(self.update)}
-        for name, value in own.items():
+        stated = {"k": self.k, "step": self.worker.step, "rate": repr(self.rate), "update": repr(self.update)}
+        for name, value in stated.items():
             fields.same(name, value)
         step, shapes = self.worker.step, self.worker.shapes
         begin, pulls = fields.integer("begin"), fields.integer("pulls")
@@ -217,7 +217,7 @@ def _rate_of(optimizer: Optimizer, rate: float | Schedule | None) -> Schedule:
         if theirs is None:
             raise ValueError(f"SSD-SGD needs rate: the servers' {optimizer!r} does not define it")
         return theirs
-    own = schedule_of(rate)
-    if theirs is not None and repr(own) != repr(theirs):
-        raise ValueError(f"SSD-SGD's rate is {own!r}, that of the servers' optimizer {theirs!r}")
-    return own
+    schedule = schedule_of(rate)
+    if theirs is not None and repr(schedule) != repr(theirs):
+        raise ValueError(f"SSD-SGD's rate is {schedule!r}, that of the servers' optimizer {theirs!r}")
+    return schedule

@@ -65,7 +65,7 @@ class Control:
         """Ranks that have closed their transport without an error."""
         self.said: str | None = None
         """Why the group is broken, as reported by the first rank that knew."""
-        self.own: Callable[[], Collection[int]] | None = None
+        self.further: Callable[[], Collection[int]] | None = None
         """Returns the ranks that this rank is waiting for now; used at rank 0."""
         self.silent: list[int] | None = None
         """Rank 0's answer to `wait_for`."""
@@ -217,8 +217,8 @@ class Control:
         if rank in self._lines and self._lines[rank].pending:
             self._asking.add(rank)
             return
-        own = {} if self.own is None else {0: self.own()}
-        answer = silent_of(peers, {**self._waits, **own})
+        further = {} if self.further is None else {0: self.further()}
+        answer = silent_of(peers, {**self._waits, **further})
         if rank == 0:
             self.silent = answer
         else:

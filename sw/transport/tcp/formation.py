@@ -191,18 +191,18 @@ def _rendezvous(
         if listener is None:
             listener, name = listen(address), address[0]
         opened.append(listener)
-        own = host or listener.getsockname()[0]
+        here = host or listener.getsockname()[0]
     else:
         line = join(address, timeout, host)
         opened.append(line.sock)
-        own = line.sock.getsockname()[0]
+        here = line.sock.getsockname()[0]
     accepting = []
     for tagged in range(1 + marked):
-        sock = listen((own, 0), tos=hello["tos"] if tagged else None)
+        sock = listen((here, 0), tos=hello["tos"] if tagged else None)
         opened.append(sock)
         accepting.append(sock)
     hello["ports"] = [sock.getsockname()[1] for sock in accepting]
-    hello["host"] = own
+    hello["host"] = here
     if line is None:
         assert listener is not None
         lines, hellos, session = gather(listener, hello, timeout, secret, name)
@@ -228,7 +228,7 @@ def _swap(transport: TcpTransport, sent: NDArray[Any]) -> tuple[list[NDArray[Any
     received = [np.empty_like(sent) for _ in peers]
     requests = [transport.irecv_into(*each, tagged=True) for each in zip(peers, received, strict=True)]
     requests += [transport.isend(peer, sent, tagged=True) for peer in peers]
-    transport._settle(requests, min(SILENCE, transport.timeout / 2))
+    transport._await(requests, min(SILENCE, transport.timeout / 2))
     return received, requests
 
 
@@ -270,15 +270,15 @@ def _codec_of_nics(transport: TcpTransport) -> Codec | None:
     return codec if _all_have(transport, None if codec is None else name_of(codec), found) else None
 
 
-def _all_have(transport: TcpTransport, own: str | None, found: Sequence[object]) -> bool:
-    """Tell whether all ranks found the same as this rank, whose finding is ``own``, at every rank's NIC.
+def _all_have(transport: TcpTransport, known: str | None, found: Sequence[object]) -> bool:
+    """Tell whether all ranks found the same as this rank, whose finding is ``known``, at every rank's NIC.
 
     ``found`` is what this rank found at its peers, in their order; None is nothing. Nothing at some pairs of
     ranks does not matter: a connection without an entry in the NIC's flow table passes raw.
     """
     peers = [peer for peer in range(transport.size) if peer != transport.rank]
     heard = [peer for peer, what in zip(peers, found, strict=bool(found)) if what is not None]
-    answers = transport.exchange({"found": own, "heard": heard})
+    answers = transport.exchange({"found": known, "heard": heard})
     seen: set[int] = set()
     for rank, answer in enumerate(answers):
         try:
@@ -287,7 +287,7 @@ def _all_have(transport: TcpTransport, own: str | None, found: Sequence[object])
             raise TransportError(
                 f"rank {rank} sent a malformed answer to the search for NICs: {brief(answer)}"
             ) from None
-    if own is None or any(answer["found"] != own for answer in answers) or len(seen) < transport.size:
+    if known is None or any(answer["found"] != known for answer in answers) or len(seen) < transport.size:
         return False
     if len(heard) < len(peers):
         raw = ranks_text(set(peers) - set(heard))

@@ -120,14 +120,14 @@ def _dial(transport: TcpTransport, peer: int, where: tuple[str, int], terms: Ter
 
 def _identify(line: Line, rank: int, peer: int, terms: Terms, deadline: float) -> None:
     """Show the peer a token, and check the peer's."""
-    own = nonce()
-    line.send({"from": rank, "nonce": own})
+    sent = nonce()
+    line.send({"from": rank, "nonce": sent})
     while not line.lines:
         line.sock.settimeout(max(0.001, deadline - time.monotonic()))
         line.fill()
     theirs = checked(decoded(line.lines.popleft(), stranger=True), _NONCE)["nonce"]
-    line.send({"token": terms.token("connects", peer, rank, own, theirs)})
-    expected, said = terms.token("accepts", peer, rank, own, theirs), b""
+    line.send({"token": terms.token("connects", peer, rank, sent, theirs)})
+    expected, said = terms.token("accepts", peer, rank, sent, theirs), b""
     while len(said) < len(expected):  # not a byte more, since messages follow
         line.sock.settimeout(max(0.001, deadline - time.monotonic()))
         if not (more := line.sock.recv(len(expected) - len(said))):
@@ -147,9 +147,9 @@ def _accept(
 
         def take(line: Line, said: dict[str, Any]) -> None:
             if line not in asked:
-                peer, own = checked(said, _CALLER)["from"], nonce()
-                line.send({"nonce": own})
-                asked[line] = peer, said["nonce"], own
+                peer, sent = checked(said, _CALLER)["from"], nonce()
+                line.send({"nonce": sent})
+                asked[line] = peer, said["nonce"], sent
                 acceptor.mark_challenged(line)
                 return
             peer, *nonces = asked.pop(line)

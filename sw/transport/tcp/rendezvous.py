@@ -88,10 +88,10 @@ def listen(address: Address, backlog: int = BACKLOG, tos: int | None = None) -> 
 
 
 class _Gathering:
-    """The ranks that have joined so far, as rank 0 sees them; ``own`` is rank 0's hello."""
+    """The ranks that have joined so far, as rank 0 sees them; ``hello`` is rank 0's own."""
 
-    def __init__(self, acceptor: Acceptor, own: Hello, secret: bytes) -> None:
-        self.acceptor, self.own, self.secret = acceptor, own, secret
+    def __init__(self, acceptor: Acceptor, hello: Hello, secret: bytes) -> None:
+        self.acceptor, self.hello, self.secret = acceptor, hello, secret
         self.joined: list[tuple[Line, Hello, str]] = []
         """The line of each rank, its hello, and the challenge that it has answered."""
         self.refused: list[str] = []
@@ -111,7 +111,7 @@ class _Gathering:
         hello = checked(said, _ANY_HELLO)
         rank = hello["rank"]
         if strange := self._differs(hello, "protocol"):  # it may lack the proof
-            if self.secret or hello["job"] != self.own["job"]:
+            if self.secret or hello["job"] != self.hello["job"]:
                 self._refuse(line, strange)
             else:
                 self._join(line, hello, "")
@@ -131,17 +131,17 @@ class _Gathering:
             self._refuse(line, differs(f"rank {rank}", "rank 0"))
         elif strange := self._differs(hello, "job"):
             # Without a secret, the true job is for rank 0's user only.
-            own = f"job differs: rank 0 has another one than rank {rank}, {hello['job']!r:.99}"
-            self._refuse(line, strange, strange if self.secret else own)
+            refusal = f"job differs: rank 0 has another one than rank {rank}, {hello['job']!r:.99}"
+            self._refuse(line, strange, strange if self.secret else refusal)
         else:
             line.send({"proof": proof(self.secret, "rank 0", hello, challenge)})
             self._join(line, hello, challenge)
 
     def _differs(self, hello: Hello, word: str) -> str | None:
-        if hello.get(word) == self.own[word]:
+        if hello.get(word) == self.hello[word]:
             return None
         theirs = f"rank {hello['rank']} has {hello.get(word)!r:.99}"
-        return f"{word} differs: rank 0 has {self.own[word]!r}, {theirs}"
+        return f"{word} differs: rank 0 has {self.hello[word]!r}, {theirs}"
 
     def _refuse(self, line: Line, reason: str, told: str | None = None) -> None:
         if len(self.refused) < _MOST_LISTED:
@@ -150,7 +150,7 @@ class _Gathering:
         self.acceptor.reject(line)
 
     def _join(self, line: Line, hello: Hello, challenge: str) -> None:
-        rank, size = hello["rank"], self.own["size"]
+        rank, size = hello["rank"], self.hello["size"]
         wrong = self._differs(hello, "protocol") or self._differs(hello, "size")
         if not wrong and rank in (other["rank"] for _, other, _ in self.joined):
             wrong = f"rank {rank} joined twice"

@@ -52,8 +52,8 @@ def shared(random: bytes) -> bytes:
     Torch's store is an example. The key is the HMAC of these bytes, keyed by this rank's own secret; without
     one, the bytes themselves.
     """
-    own = secret_of(None)
-    return hmac.digest(own, b"inceptionn group\0" + random, "sha256") if own else random
+    key = secret_of(None)
+    return hmac.digest(key, b"inceptionn group\0" + random, "sha256") if key else random
 
 
 def missing(rank: int) -> str:

@@ -168,7 +168,7 @@ class TcpTransport(Transport):
 
         ``peers()`` are the ranks that this wait depends on.
         """
-        self._control.own = peers
+        self._control.further = peers
         clock = RunningClock(limit)
         since, told = clock.now(), False
         while not finished():
@@ -191,7 +191,7 @@ class TcpTransport(Transport):
                 if finished():
                     return  # the request is complete; the next call reports the loss
                 raise
-        self._control.own = None
+        self._control.further = None
 
     def _mute_floats(self) -> None:
         """Stop waiting on the connections for floats."""
@@ -205,7 +205,7 @@ class TcpTransport(Transport):
             channel.close(reset=True)
         self._channels[True].clear()
 
-    def _settle(self, requests: list[Request], limit: float) -> None:
+    def _await(self, requests: list[Request], limit: float) -> None:
         """Move data until all requests are complete or nothing moves for ``limit`` seconds."""
         since = time.monotonic()
         while not all(isinstance(r, Transfer) and r.done for r in requests):

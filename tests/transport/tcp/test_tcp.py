@@ -441,7 +441,7 @@ def test_data_that_has_come_is_settled(tcp: Group) -> None:
         t.barrier()
         if t.rank == 0:
             request = t.irecv_into(1, bytearray(4), tagged=True)
-            t._settle([request], 0.9)
+            t._await([request], 0.9)
             return request.done
         return True
 

@@ -24,14 +24,14 @@ def all_gather_sum(transport: Transport, gradient: RowSparse, form: WireForm) ->
     others = [(me + step) % size for step in range(1, size)]
     count = gradient.shape[0]
     numbers = Raw(transport)
-    own = encode_rows(gradient.rows, count)
+    encoded = encode_rows(gradient.rows, count)
     values = np.array(gradient.values, np.float32, order="C")
     form.settle(values.reshape(-1))
     buffers = {peer: np.empty(most_row_bytes(count), np.uint8) for peer in others}
     requests = {peer: transport.irecv_into(peer, buffers[peer]) for peer in others}
-    sent = own.nbytes * len(others)
+    sent = encoded.nbytes * len(others)
     for peer in others:
-        numbers.post(peer, own)
+        numbers.post(peer, encoded)
     if others and values.size:
         sent += form.send(others, values.reshape(-1)) * len(others)
     rows: dict[int, Rows] = {}

@@ -99,8 +99,8 @@ class SparseVariable:
         self._machine = machines.of[transport.rank]
         self._chief = machines.chiefs[self._machine]
         self._mates = machines.mates(transport.rank)
-        own = self.partitions.of_server(self._machine) if transport.rank == self._chief else ()
-        self.held: dict[int, Floats] = {p: initial[p::partitions].copy() for p in own}
+        served = self.partitions.of_server(self._machine) if transport.rank == self._chief else ()
+        self.held: dict[int, Floats] = {p: initial[p::partitions].copy() for p in served}
         """The values of this rank's partitions, by their number."""
         self._rows: Rows | None = None
         self._mates_rows: list[Rows] = []
@@ -240,14 +240,14 @@ class SparseVariable:
         """Make the rows of a sum, float64 if that is exact."""
         return np.zeros((rows, *self.row_shape), np.float64 if self._exact else np.float32)
 
-    def _settle(self, own: Floats) -> Floats:
+    def _settle(self, summed: Floats) -> Floats:
         """Make a C-contiguous array what other machines would get of it, if sums of that are exact.
 
         They do not depend on which ranks have which gradients then.
         """
         if self._exact:
-            self._push.settle(own.reshape(-1))
-        return own
+            self._push.settle(summed.reshape(-1))
+        return summed
 
     def _ask_chief(self, rows: Rows) -> Floats:
         self._send_rows(self._chief, rows, self.partitions.rows)
