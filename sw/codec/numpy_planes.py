@@ -49,6 +49,7 @@ def step_of(e0: int) -> float:
 
 
 def code_plane_bytes(groups: int) -> int:
+    """Return the size in bytes of the code plane of some groups."""
     return -(-groups // wire.CODE_WORD_GROUPS) * wire.CODE_WORD_BYTES
 
 

@@ -35,6 +35,7 @@ ALLOWED = {
         "inceptionn.sim",
         "inceptionn.hdl",
         "inceptionn.wire",
+        "inceptionn.codec",  # lanes and blocks of the golden model
         "inceptionn.netns",
         *TOOLS,
         *PRINTS_AND_WRITES,
