@@ -15,7 +15,7 @@ file in another language: all files of the native codec, and what a string names
 What is compared of a definition is its syntax tree without comments, docstrings, types of arguments, texts
 of options, and what only refuses (``if ...: raise ...``): a command that gave figures was not refused. Of C,
 it is the text without comments and spaces. Where a definition stands does not matter. Other packages, their
-versions and data sets are not seen, nor is what only prints (``_ASIDE``).
+versions and data sets are not seen, nor is what only prints or draws (``_ASIDE``, and charts of a `Study`).
 """
 
 import ast
@@ -69,7 +69,10 @@ class _Module:
         self.stars: list[str] = []
         self.effects: list[ast.stmt] = []
         self.main: list[ast.stmt] = []
-        self._add(ast.parse(text).body)
+        tree = ast.parse(text)
+        calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
+        self.rows = {row.replace("-", "_") for each in calls if (row := _row(each))}
+        self._add(tree.body)
 
     def _add(self, body: list[ast.stmt]) -> None:
         for node in body:
@@ -397,6 +400,8 @@ class _Uses:
                 self._pattern(node)
             case ast.Call() if (row := _row(node)) and not self._follows(row):
                 return ""
+            case ast.Expr(value=ast.Call(func=ast.Attribute(ast.Name("study" | "made"), "plot" | "show"))):
+                return ""
         inner, self.prose = self.prose, self.prose or _is_prose(node)
         fields = []
         for name, value in ast.iter_fields(node):
@@ -468,7 +473,8 @@ class _Uses:
                 self.walk.whole(path) if path.endswith(".py") else self.walk.file(path)
 
     def _follows(self, row: str) -> bool:
-        return not self.walk.words or row in self.walk.words
+        named = self.own.rows & set(self.walk.words)
+        return not named or row.replace("-", "_") in named
 
 
 def _named(words: list[str]) -> list[str]:

@@ -79,7 +79,7 @@ class Study:
     """
 
     output: Output
-    seed: int | None
+    seed: int
     facts: dict[str, Any] = field(default_factory=dict)
     rows: Sequence[Mapping[str, Any]] = ()
     conditions: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Study:
         """Add a table as `tabulated` makes it."""
         self.parts.append(tabulated(title, columns, rows, **options))
 
-    def plot(self, draw: Draw, width: float, height: float) -> None:
+    def plot(self, draw: Draw, width: float = 9.6, height: float = 4.8) -> None:
         """Set what draws the chart, and its inches."""
         self.draw, self.size = draw, (width, height)
 
@@ -118,9 +118,12 @@ class Study:
             self.console.print(part)
         if self.figures:
             self.console.print(tabulated("Figures", FIGURES, self.figures))
+        self.output.write(self.json(), self.rows, self.drawn)
+
+    def json(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
         figures = [figure.json() for figure in self.figures]
-        facts = {**self.facts, "environment": self.environment, "figures": figures}
-        self.output.write(facts, self.rows, self.drawn)
+        return {**self.facts, "environment": self.environment, "figures": figures}
 
     def drawn(self, path: Path) -> None:
         """Write the chart, if there is one."""
@@ -194,6 +197,7 @@ class Panel:
 
     ``text`` formats the value above a bar. ``flat``: bars go to the right, and the groups stand below each
     other. ``across``: a dotted line at a value, with its label. ``turned``: degrees of the groups' names.
+    ``ticks``: the places that a logarithmic axis of curves names.
     """
 
     bars: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
@@ -203,6 +207,7 @@ class Panel:
     flat: bool = False
     across: tuple[float, str] | None = None
     turned: float = 0
+    ticks: Sequence[float] = ()
 
     def on(self, axes: Any) -> None:
         """Draw on axes of matplotlib."""
@@ -216,6 +221,9 @@ class Panel:
             line = axes.axvline if self.flat else axes.axhline
             line(self.across[0], color="0.4", ls=":", label=self.across[1])
         axes.set(**self.axes)
+        if self.ticks:
+            axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
+            axes.minorticks_off()
 
     def _bars(self, axes: Any) -> None:
         groups = list(self.bars)

@@ -6,7 +6,7 @@ therefore a function of the number of ranks in a sum.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +35,7 @@ TABLE_III: dict[str, dict[int, tuple[float, float, float, float]]] = {
 """The paper's Table III as printed: percent of values that take 2, 10, 18 and 34 bits, by k of 2**-k."""
 
 
-def bits_ratio(shares: tuple[float, float, float, float]) -> float:
+def bits_ratio(shares: Sequence[float]) -> float:
     """Return the ratio of values of which these percentages take 2, 10, 18 and 34 bits."""
     bits = sum(share * width for share, width in zip(shares, (2, 10, 18, 34), strict=True))
     return 32 * sum(shares) / bits
@@ -50,7 +50,7 @@ def published(network: str, k: int, corrected: bool = True) -> Ratio:
     """Return the ratio of a network in the paper's Table III, for k = 10, 8 or 6.
 
     Raises ``ValueError`` for others. ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16
-    at 2^-10 exchanged, as the other rows demand (``inceptionn reproduce table3`` shows why).
+    at 2^-10 exchanged, as the other rows demand (docs/paper.md says why).
     """
     if network not in TABLE_III or k not in TABLE_III[network]:
         raise ValueError(f"Table III has {', '.join(TABLE_III)} at k = 10, 8, 6, not {network!r} at k = {k}")

@@ -27,7 +27,7 @@ WORKERS = 4
 FIG_12_TOTAL_LESS = {"AlexNet": 52.0, "HDC": 38.0, "ResNet-50": 49.0, "VGG-16": 31.0}
 """Percent by which INC's training time is below WA's (Sec. VIII-A)."""
 FIG_12_EXCHANGE_LESS = {"AlexNet": 55.0, "HDC": 39.0, "ResNet-50": 58.0, "VGG-16": 36.0}
-WA_C_LESS, INC_C_LESS_THAN_WA, INC_C_LESS_THAN_INC = 30.8, 80.7, 53.9
+WA_C_LESS, INC_C_LESS_THAN_INC = 30.8, 53.9
 """Percent of communication time, "~" in the text."""
 ABSTRACT_LESS = (70.9, 80.7)
 ABSTRACT_SPEEDUP = (2.2, 3.1)
@@ -37,9 +37,6 @@ FIG_13_SPEEDUP = {"AlexNet": 3.1, "VGG-16": 2.2}
 
 TRUNCATION_RATIO = {16: 2.0, 22: 3.2, 24: 4.0}
 """32 / (32 - x), by arithmetic; the text says "4x at most"."""
-BEST_RATIO = 14.9
-RATIO_RANGE_AT_10 = (5.5, 11.6)
-"""Sec. VIII-C, of the bound 2^-10."""
 DROP_AT_6 = 2.0
 """Points of accuracy lost at 2^-6, at most."""
 SNAPPY_RATIO, SNAPPY_TIME = 1.5, 2.0

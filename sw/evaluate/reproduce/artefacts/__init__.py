@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One module per artefact: ``make(settings)`` gives an `Artefact`, ``draw(figure, artefact)`` its figure."""
+"""The papers' tables and figures, each a function that fills an `Artefact`, by what they are made from."""

@@ -9,19 +9,21 @@ from ....netns import Network, NetworkError, require
 from ...bench.collective.pays import measured
 from ...bench.collective.variants import PAPERS
 from ...training import Floats
+from ..artefact import Artefact
 
 BOUND = 2.0**-10
 
 
-def unavailable(wanted: bool) -> str | None:
-    """Say why hosts cannot be made here; None if they can."""
-    if not wanted:
-        return "measured parts were left out (--no-network)"
+def available(made: Artefact) -> bool:
+    """Tell whether hosts can be made here; if not, note why."""
     try:
-        require()
+        if made.network:
+            require()
+            return True
+        made.notes.append("measured parts were left out (--no-network)")
     except NetworkError as error:
-        return f"not measured: {error}"
-    return None
+        made.notes.append(f"not measured: {error}")
+    return False
 
 
 def times(

@@ -6,7 +6,7 @@ random. So gradients have the right layers, fan-ins and counts, and are labelled
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ import numpy as np
 
 from ....system.extras import pip_install
 from ...training import Floats
+from ..artefact import Artefact
 
 IMAGES = "synthetic images (noise with a spectrum of 1/f, random labels), not ImageNet"
 COUNTS = {"AlexNet": 60_965_224, "ResNet-50": 25_557_032, "VGG-16": 138_357_544}
@@ -39,6 +40,17 @@ class Sample(NamedTuple):
 def missing() -> str | None:
     """Say that torch is missing here, with what to install; None if it is installed."""
     return None if find_spec("torch") else f"torch is not installed: {pip_install('torch')}"
+
+
+def sampled(made: Artefact, steps: int, names: Sequence[str] = tuple(COUNTS)) -> Iterator[tuple[str, Sample]]:
+    """Yield the gradients of the networks by name; if there are none, note why."""
+    lack = missing() if made.torch else "the ImageNet networks were left out (--no-torch)"
+    if lack is not None:
+        made.notes.append(lack)
+        return
+    for name in names:
+        made.step(name)
+        yield name, sample(name, steps, 4 if name == "ResNet-50" else 2, made.seed)
 
 
 def alexnet(nn: Any) -> Any:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fig. 7: what compression in software costs a training step: Snappy, SZ, truncation, this codec."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .... import BOUNDED
+from ....commands.environment import installed
+from ....commands.speed import Floats, best_seconds
+from ...bench.common.cache import cache_text, timed_bytes
+from ...bench.kernels.peers import PEERS
+from ...study import Panel, panels
+from ..artefact import Artefact
+from ..inputs.codecs import codecs
+from ..inputs.digits import DATA, STAGES, baseline
+from ..published import FIG_7_SLOWDOWN, SIZE_MB, SNAPPY_RATIO, SNAPPY_TIME, TABLE_II, WORKERS
+
+BITS = (16, 24)
+NETWORKS = ("AlexNet", "HDC")
+BOUND = 2.0**-10
+
+Cost = dict[str, float]
+"""Bytes of fp32 per second, ``compress`` and ``decompress``, and ``ratio``."""
+
+
+def truncation(x: Floats, bits: int, repeats: int) -> Cost:
+    """Measure the most significant one or two bytes of each value, packed by NumPy and unpacked again."""
+    keep = (32 - bits) // 8
+    unit = {1: np.uint8, 2: np.uint16}[keep]
+    back = np.zeros_like(x)
+    kept, restored = (values.view(unit)[4 // keep - 1 :: 4 // keep] for values in (x, back))
+    packed = kept.copy()
+    calls = {"compress": lambda: np.copyto(packed, kept), "decompress": lambda: np.copyto(restored, packed)}
+    seconds = best_seconds(dict(calls), repeats, 2.0)
+    return {name: x.nbytes / took for name, took in seconds.items()} | {"ratio": 32 / (32 - bits)}
+
+
+def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
+    """Measure the costs of every compressor on one thread.
+
+    Also returns the packages that are not installed.
+    """
+    peers = [peer for peer in PEERS if peer.name in ("snappy", "SZ3")]
+    absent = [peer.package for peer in peers if installed(peer.package) is None]
+    found = {}
+    for peer in peers:
+        if peer.package not in absent:
+            compress, decompress, size = peer.prepare(BOUND)
+            found[peer.name] = _timed(x, compress, partial(_called, decompress, x.size), size, repeats)
+    for bits in BITS:
+        found[f"{bits}b-T, NumPy"] = truncation(x, bits, repeats)
+    y = np.zeros_like(x)
+    for mode, codec in codecs(10).items():
+        compress = partial(codec.compress, out=bytearray(codec.max_compressed_size(x.size)))
+        decompress = partial(codec.decompress, count=x.size, out=y)
+        found[f"codec, {mode}"] = _timed(x, compress, decompress, len, repeats)
+        if mode == BOUNDED.mode:
+            fresh = partial(codec.decompress, count=x.size)
+            found[f"codec, {mode}, new memory"] = _timed(x, codec.compress, fresh, len, repeats)
+    return found, absent
+
+
+def _called(decompress: Any, count: int, stream: Any) -> Any:
+    return decompress(stream, count)
+
+
+def _timed(x: Floats, compress: Any, decompress: Any, size: Any, repeats: int) -> Cost:
+    stream = compress(x)
+    calls = {"compress": lambda: compress(x), "decompress": lambda: decompress(stream)}
+    seconds = best_seconds(calls, repeats, 2.0)
+    return {name: x.nbytes / took for name, took in seconds.items()} | {"ratio": x.nbytes / size(stream)}
+
+
+def fig7(made: Artefact) -> None:
+    """Measure rates on HDC's gradients here, and put them into the step of Table II."""
+    gradients = baseline(made.of(30, 6), made.seed).gradients
+    count = timed_bytes(1e6 * max(SIZE_MB[network] for network in NETWORKS), made.quick) // 4
+    x = np.ascontiguousarray(np.resize(np.concatenate([gradients[stage] for stage in STAGES]), count))
+    made.step("compressors")
+    found, absent = costs(x, made.of(20, 5))
+    made.begin(
+        "Fig. 7: training time with compression in software, times that without",
+        f"rates: one thread here on {cache_text(4 * count)} of gradients of {DATA}, error bound 2^-10; "
+        'truncation and this codec into memory that exists, the others and "new memory" into memory that '
+        "each call allocates",
+        "step: Table II's times; each worker compresses g, the aggregator decompresses those of four workers "
+        "in turn; the way up shrinks by the ratio, the way down is raw (the paper's legs)",
+    )
+    slower = "{:g} to {:g} x".format(*FIG_7_SLOWDOWN)
+    slow: dict[str, dict[str, float]] = {network: {} for network in NETWORKS}
+    for network in NETWORKS:
+        total, exchange = TABLE_II[network][-1] / 100, TABLE_II[network][4] / 100
+        size = SIZE_MB[network] * 1e6
+        made.row(f"{network}: Base", 1.0, 1.0, "x")
+        for name, cost in found.items():
+            code = size / cost["compress"] + WORKERS * size / cost["decompress"]
+            step = total - exchange + exchange * (1 + 1 / cost["ratio"]) / 2 + code
+            slow[network][name] = step / total
+            paper = slower if name in ("snappy", "SZ3") else "below 1 x" if "b-T" in name else None
+            made.row(f"{network}: {name}", paper, step / total, "x")
+    for name, cost in found.items():
+        made.row(f"{name}: ratio", SNAPPY_RATIO if name == "snappy" else None, cost["ratio"], "x")
+        rates = f"{cost['compress'] / 1e9:.2f}, {cost['decompress'] / 1e9:.2f}"
+        made.row(f"{name}: compress, decompress, GB/s", None, rates)
+    if "snappy" in found:
+        worst = max(slow[network]["snappy"] for network in NETWORKS)
+        made.check(
+            f"Snappy makes training {SNAPPY_TIME:g} times as long (Sec. III-A)", worst >= SNAPPY_TIME,
+            f"{worst:.2f} times at most with this machine's rates",
+        )  # fmt: skip
+    worst = max(slow[network]["codec, bounded"] for network in NETWORKS)
+    made.check(
+        "compression needs hardware: in software it makes steps longer (Sec. VI)", worst > 1,
+        f"the codec of this project on one thread makes them {worst:.2f} times as long",
+    )  # fmt: skip
+    if absent:
+        made.notes.append(f"not installed, left out: {', '.join(absent)}")
+    made.data = {"slowdown": slow, "costs": found, "bytes": 4 * count}
+    axes = {"ylabel": "training time / Base",
+            "title": "software compression, rates of this machine, Table II's step"}  # fmt: skip
+    made.plot(panels([Panel(slow, axes=axes, text="{:.2f}".format, across=(1, "Base"))]))

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Table II and Figs. 12 and 15: steps and exchanges of whole systems, by the model and between hosts.
+
+The aggregator's legs follow each other, as in the paper's formula (Sec. VIII-D) and in Table II: its link is
+busy for 4 n of gradients, and then for 4 n of weights. The measurements assume the same.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ....commands.speed import synthetic
+from ....netns import Network
+from ...bench.collective.variants import PAPERS, RING_BF16, RING_RAW
+from ...bench.common.job import lines_of
+from ...pays.costs import Form, Host, Link
+from ...pays.exchange import Exchange, ring, worker_aggregator
+from ...pays.ratios import TABLE_III, bits_ratio, constant, of_values
+from ...study import Curve, Panel, panels
+from ..artefact import Artefact
+from ..inputs.codecs import codecs, ratio
+from ..inputs.digits import DATA, STAGES, baseline
+from ..inputs.hosts import available, times
+from ..inputs.imagenet import IMAGES, sampled
+from ..published import (
+    ABSTRACT_LESS,
+    ABSTRACT_SPEEDUP,
+    BANDWIDTH,
+    FIG_12_EXCHANGE_LESS,
+    FIG_12_TOTAL_LESS,
+    INC_C_LESS_THAN_INC,
+    NETWORKS,
+    SIZE_MB,
+    STEPS,
+    TABLE_II,
+    TABLE_II_SHARES,
+    TABLE_KEYS,
+    WA_C_LESS,
+    WORKERS,
+)
+
+STEPS_RANK = "inceptionn.evaluate.reproduce.inputs.steps_rank"
+PORT, TIMEOUT, PATIENCE = 29580, 60.0, 120.0
+AGGREGATOR = f"{PAPERS} raw"
+RATE = 2e8
+"""Slow enough that links and not the shared processors are the limit."""
+FREE = Host(add=math.inf, stack=math.inf, message=0.0)
+HOST = Host(add=math.inf, stack=3e9, message=20e-6)
+"""A server's TCP; sums are Table II's. It decides every exchange that is faster than it, so both are printed:
+the time with links and engines alone, and with these hosts."""
+
+MEASURED = (4, 6, 8)
+MODELLED = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+ALPHA, GAMMA = 10e-6, 1 / 5e9
+SUMMING_HOST = Host(add=1 / GAMMA, stack=3e9, message=20e-6)
+"""The rate of TCP is assumed; it decides INC+C where hosts are the limit."""
+_RISE_RING, _RISE_WA = 1.35, 1.6
+"""From 4 to 8 nodes: the most that counts as "almost constant", the least that counts as "almost linear"."""
+
+
+def aggregated(size: float, ranks: int, host: Host, up: Form, latency: float = 10e-6) -> Exchange:
+    """Model the paper's aggregator, which sends raw weights when it has all gradients."""
+    link = Link(BANDWIDTH, latency)
+    return worker_aggregator(size, ranks, link, host, up, Form(), separate=True, overlap=False)
+
+
+def table2(made: Artefact) -> None:
+    """Measure HDC between five hosts, and compute the ImageNet networks.
+
+    The model gives the exchanges of all.
+    """
+    made.begin(
+        "Table II: a worker-aggregator step of four workers, ms per iteration",
+        f"Communicate, model: inceptionn pays, {BANDWIDTH / 1e9:g} Gbit/s, sizes as printed, gradients and "
+        "then weights, no overlap",
+    )
+    for name in NETWORKS:
+        exchange = aggregated(SIZE_MB[name] * 1e6, WORKERS, Host(), Form())
+        made.row(f"{name}: Communicate, model", 10 * TABLE_II[name][4], 1e3 * exchange.link, "ms")
+    shares: dict[str, dict[str, float]] = {}
+    if available(made):
+        made.step("five hosts")
+        steps = made.of(60, 15)
+        plan = {"port": PORT, "timeout": TIMEOUT, "seed": made.seed, "batch": 25, "steps": steps}
+        with Network(WORKERS + 1, "1g") as network:
+            (line,) = lines_of(network, STEPS_RANK, plan, PATIENCE)
+        parts = line["parts"]
+        made.conditions.append(
+            f"measured: {DATA}; four workers and an aggregator on hosts with links of 1 Gbit/s that share "
+            f"this machine's processors, mean of {steps} steps in NumPy (the paper: GPUs, 10 Gbit/s)"
+        )
+        here = {part: 100 * value / sum(parts.values()) for part, value in parts.items()}
+        shares["HDC, here"] = here
+        for place, part in enumerate(STEPS):
+            if part in parts:
+                made.row(f"HDC: {part}", 10 * TABLE_II["HDC"][place], 1e3 * parts[part], "ms")
+                made.row(f"HDC: {part}, share", TABLE_II_SHARES["HDC"][place], here[part], "%")
+    for name, sample in sampled(made, made.of(6, 2)):
+        per = 64 if name != "ResNet-50" else 16
+        for place, seconds in enumerate((sample.forward, sample.backward)):
+            passes = 1e3 * seconds * per / sample.batch
+            made.row(f"{name}: {STEPS[place]}, batch {per}", 10 * TABLE_II[name][place], passes, "ms")
+        made.conditions.append(
+            f"{name}: passes of batch {sample.batch}, scaled to {per}, on a {sample.device} (the paper: "
+            f"Titan Xp), {IMAGES}"
+        )
+    for name in NETWORKS:
+        shares[f"{name}, paper"] = dict(zip(STEPS, TABLE_II_SHARES[name], strict=True))
+    made.data = {"shares": shares}
+    made.plot(panels([Panel(shares, axes={"ylabel": "% of a step"}, text="{:.1f}".format)], columns=6))
+
+
+def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, float]]:
+    """Model seconds by system, 10 Gbit/s, NICs.
+
+    "exchange", "step": of links and engines alone. "hosted", "hosted step": with hosts as `HOST`.
+    """
+    size, link = SIZE_MB[network] * 1e6, Link(BANDWIDTH)
+    *parts, total = TABLE_II[network]
+    adding, exchange = parts[3] / 100, parts[4] / 100
+    compute = total / 100 - adding - exchange
+    found = {}
+
+    def add(name: str, exchange: Callable[[Host], Exchange], sums: float) -> None:
+        alone, hosted = (exchange(host).seconds for host in (FREE, HOST))
+        found[name] = {"exchange": alone, "step": compute + sums + alone,
+                       "hosted": hosted, "hosted step": compute + sums + hosted}  # fmt: skip
+
+    forms = {"": Form()} | {f"+C {mode}": Form("nic", constant(value)) for mode, value in ratios.items()}
+    for name, form in forms.items():
+        add(f"WA{name}", partial(aggregated, size, WORKERS, up=form), adding)
+        add(f"INC{name}", partial(ring, size, WORKERS, link, form=form), adding / WORKERS)
+    return found
+
+
+def less(before: float, after: float) -> float:
+    """Return the percentage by which something shrank."""
+    return 100 * (1 - after / before)
+
+
+def fig12(made: Artefact) -> None:
+    """Model all networks, then measure exchanges of HDC's gradient between hosts."""
+    gradients = baseline(made.of(30, 6), made.seed).gradients
+    x = np.concatenate([gradients[stage] for stage in STAGES])
+    own = {mode: ratio(codec, x) for mode, codec in codecs(10).items()}
+    made.begin(
+        "Fig. 12: less time by systems without and with compression, error bound 2^-10",
+        "model: inceptionn pays, 10 Gbit/s, NICs of 64 Gbit/s per engine pair, Table II's other times, "
+        "ratios of Table III (as printed); planes: that times planes / literal of HDC here",
+        "one aggregator beside four workers, its legs one after the other; WA+C compresses the way up only",
+        'without "hosts": links and engines alone; "with hosts": the slowest of links, engines and hosts '
+        f"that move {HOST.stack / 1e9:g} GB/s through TCP, raw (assumed)",
+    )
+    chart: dict[str, dict[str, float]] = {}
+    for network in NETWORKS:
+        printed = bits_ratio(TABLE_III[TABLE_KEYS[network]][10])
+        result = modelled(network, {mode: printed * value / own["literal"] for mode, value in own.items()})
+        wa, inc = result["WA"], result["INC"]
+        chart[network] = {name: value["step"] / wa["step"] for name, value in result.items()}
+        for what, claimed in (("exchange", FIG_12_EXCHANGE_LESS), ("step", FIG_12_TOTAL_LESS)):
+            made.row(f"{network}: INC, {what} less than WA", claimed[network], less(wa[what], inc[what]), "%")
+        for mode in own:
+            up, both = result[f"WA+C {mode}"], result[f"INC+C {mode}"]
+            of_ring, speed = f"~{INC_C_LESS_THAN_INC} %", "{} to {} x".format(*ABSTRACT_SPEEDUP)
+            for what, paper, here, unit in (
+                (f"WA+C {mode}, exchange less than WA", f"~{WA_C_LESS} %",
+                 less(wa["exchange"], up["exchange"]), "%"),
+                (f"INC+C {mode}, exchange less than WA", "{} to {} %".format(*ABSTRACT_LESS),
+                 less(wa["exchange"], both["exchange"]), "%"),
+                (f"INC+C {mode}, exchange less than INC", of_ring,
+                 less(inc["exchange"], both["exchange"]), "%"),
+                (f"INC+C {mode}, with hosts, exchange less than INC", of_ring,
+                 less(inc["hosted"], both["hosted"]), "%"),
+                (f"INC+C {mode}, times as fast as WA", speed, wa["step"] / both["step"], "x"),
+                (f"INC+C {mode}, with hosts, times as fast as WA", speed,
+                 wa["hosted step"] / both["hosted step"], "x"),
+            ):  # fmt: skip
+                made.row(f"{network}: {what}", paper if mode == "literal" else None, here, unit)
+    made.notes.append(
+        "with hosts, INC+C takes what their TCP takes for raw values: the assumed rate decides it, and a "
+        "better ratio gains nothing, as Sec. VIII-C says of the network stack"
+    )
+    made.data["steps"] = chart
+    axes = {"ylabel": "step time / WA",
+            "title": "model: links of 10 Gbit/s and NICs alone, 2^-10, Tables II, III"}  # fmt: skip
+    made.plot(panels([Panel(chart, axes=axes, text="{:.2f}".format)]))
+    if available(made):
+        _measured_exchanges(made)
+
+
+def _measured_exchanges(made: Artefact) -> None:
+    """Measure exchanges of Fig. 12 between four hosts and the aggregator."""
+    made.step("four hosts")
+    gradient = baseline(made.of(30, 6), made.seed).gradients[STAGES[1]]
+    modes = list(codecs(10))
+    names = [AGGREGATOR, RING_RAW, RING_BF16]
+    names += [name for mode in modes for name in (f"{PAPERS} {mode}, up", f"ring {mode}")]
+    seconds = times([gradient] * WORKERS, RATE, names, made.of(9, 3))
+    made.conditions.append(
+        f"measured: one gradient at all hosts, {gradient.nbytes / 1e6:.2f} MB of {DATA}; four hosts, links "
+        f"of {RATE / 1e6:g} Mbit/s on this machine, software codec; the aggregator is a fifth host, which "
+        "sends when it has received everything"
+    )
+    pairs = [(AGGREGATOR, name) for name in seconds if name != AGGREGATOR]
+    for base, name in pairs + [(RING_RAW, f"ring {mode}") for mode in modes]:
+        made.row(
+            f"measured: {name}, exchange less than {base}", None, less(seconds[base], seconds[name]), "%"
+        )
+    made.data["measured_seconds"] = seconds
+
+
+def paper_wa(p: int, n: float, beta: float) -> float:
+    """Return the paper's time of WA.
+
+    Sec. VIII-D: (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma.
+    """
+    return (1 + math.log2(p)) * ALPHA + (p + math.log2(p)) * n * beta + (p - 1) * n * GAMMA
+
+
+def paper_inc(p: int, n: float, beta: float) -> float:
+    """Return the paper's time of INC.
+
+    Sec. VIII-D: 2 (p - 1) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma.
+    """
+    return 2 * (p - 1) * ALPHA + (p - 1) / p * n * (2 * beta + GAMMA)
+
+
+def fig15(made: Artefact) -> None:
+    """Relate everything to the four-node worker-aggregator, as in the paper."""
+    n, beta, link = SIZE_MB["ResNet-50"] * 1e6, 8 / BANDWIDTH, Link(BANDWIDTH, ALPHA)
+    made.begin(
+        "Fig. 15: exchange time over that of a four-node worker-aggregator",
+        "paper: the formulas of Sec. VIII-D, ResNet-50, 10 Gbit/s, alpha 10 us, 1/gamma 5 GB/s",
+        "model: inceptionn pays with the same numbers, NICs, synthetic values at 2^-10; results go down "
+        "after all gradients have come up, as in the formula; hosts' TCP of "
+        f"{SUMMING_HOST.stack / 1e9:g} GB/s (assumed)",
+    )
+    values = synthetic(1 << 18, 1)
+    forms = {"INC": Form()} | {
+        f"INC+C {mode}": Form("nic", of_values(values, codec)) for mode, codec in codecs(10).items()
+    }
+    systems: dict[str, Callable[[int], Exchange]] = {
+        "WA": lambda p: aggregated(n, p, SUMMING_HOST, Form(), ALPHA),
+        **{name: partial(_around, n, link, form) for name, form in forms.items()},
+    }
+    found = {name: {p: exchange(p) for p in MODELLED} for name, exchange in systems.items()}
+    base, first = found["WA"][4].seconds, paper_wa(4, n, beta)
+    curves = {name: {p: each.seconds / base for p, each in line.items()} for name, line in found.items()}
+    formula = {
+        name: {p: time(p, n, beta) / first for p in MODELLED}
+        for name, time in (("WA", paper_wa), ("INC", paper_inc))
+    }
+    limited = sorted(
+        name.removeprefix("INC+C ") for name, line in found.items()
+        if name.startswith("INC+C") and any(each.limit == "processor" for each in line.values())
+    )  # fmt: skip
+    if limited:
+        made.notes.append(f"with {', '.join(limited)} the assumed TCP of the hosts is the limit of INC+C")
+    for p in MODELLED:
+        for name, line in curves.items():
+            made.row(f"model: {name}, {p} nodes", formula.get(name, {}).get(p), line[p])
+    measured = _measured_nodes(made, made.of(8, 4)) if available(made) else {}
+    made.data = {"model": curves, "measured_seconds": measured, "formula": formula}
+    start = measured.get(AGGREGATOR, {}).get(4, 1.0)
+    here = [
+        Curve(name, list(line), [s / start for s in line.values()], "o-") for name, line in measured.items()
+    ]
+    styles = ("-", "-", "-", "--", ":", "k^:", "ks-.")
+    lines = curves | {f"paper's formula, {name}": line for name, line in formula.items()}
+    models = [
+        Curve(name, list(line), list(line.values()), style)
+        for style, (name, line) in zip(styles, lines.items(), strict=True)
+    ]
+    left = {"xlabel": "nodes", "ylabel": "exchange / four-node WA", "ylim": (0, None)}
+    right = {"xlabel": "nodes", "xscale": "log", "yscale": "log", "title": "models, ResNet-50, 10 Gbit/s"}
+    made.plot(panels(
+        [Panel(curves=here, axes={**left, "title": f"measured here, {RATE / 1e6:g} Mbit/s"}),
+         Panel(curves=models, axes=right, ticks=MODELLED[::2])]
+    ))  # fmt: skip
+
+
+def _around(size: float, link: Link, form: Form, ranks: int) -> Exchange:
+    return ring(size, ranks, link, SUMMING_HOST, form)
+
+
+def _measured_nodes(made: Artefact, megabytes: int) -> dict[str, dict[int, float]]:
+    """Measure the exchanges of Fig. 15 between hosts; return the seconds of each by name and nodes."""
+    measured: dict[str, dict[int, float]] = {}
+    wanted = [AGGREGATOR, RING_RAW, *(f"ring {mode}" for mode in codecs(10))]
+    for p in MEASURED:
+        made.step(f"{p} hosts")
+        arrays = [synthetic(megabytes * 250_000, made.seed + rank) for rank in range(p)]
+        for name, seconds in times(arrays, RATE, wanted, made.of(5, 3)).items():
+            measured.setdefault(name, {})[p] = seconds
+    start, formulas = measured[AGGREGATOR][4], {AGGREGATOR: paper_wa, RING_RAW: paper_inc}
+    size, beta = megabytes * 1e6, 8 / RATE
+    for name, line in measured.items():
+        for p, seconds in line.items():
+            formula = formulas.get(name)
+            paper = None if formula is None else formula(p, size, beta) / paper_wa(4, size, beta)
+            made.row(f"measured: {name}, {p} nodes", paper, seconds / start)
+    made.conditions.append(
+        f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
+        "machine's processors; WA's aggregator is one more host, and sends when it has received all"
+    )
+    ring_rise, rise = (measured[name][8] / measured[name][4] for name in (RING_RAW, AGGREGATOR))
+    made.check(
+        "INC stays almost constant", ring_rise < _RISE_RING,
+        f"from 4 to 8 nodes the raw ring takes {ring_rise:.2f} times as long here; the bytes grow by 7/6",
+        f"up to {_RISE_RING} times",
+    )  # fmt: skip
+    made.check(
+        "WA grows almost linearly", rise > _RISE_WA,
+        f"from 4 to 8 nodes {rise:.2f} times as long here; twice the bytes", f"from {_RISE_WA} times",
+    )  # fmt: skip
+    return measured
