@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench codec``: both codecs' paths against memcpy and against what else can be installed."""
 
-from __future__ import annotations
-
 import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
@@ -27,15 +27,16 @@ from .... import (
 )
 from ....commands import report
 from ....commands.choice import Choice, choices
-from ....commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_figure, tracked, write_plot
+from ....commands.console import Console, tracked
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
 from ....system.options import one_of
 from ....system.text import printable
+from ...study import Columns, Figure, Panel, Study, measurement, panels
 from ...training.data import require_digits
 from ..common import data
-from .halves import Dtype, half_figures, half_rows, half_table
+from .halves import HALVES, Dtype, half_figures, half_rows
 from .memory import peak_of
 from .peers import PEERS, Peer, Ready
 from .sums import sum_figures
@@ -83,8 +84,20 @@ class Row:
     variant: str | None = None
     """The codec, or the mode of the paper's; None for other compressors."""
 
+    @property
+    def title(self) -> str:
+        """The name in tables and charts."""
+        return self.name if self.variant is None else f"{self.variant}, {self.name}"
 
+    def of_memcpy(self, name: str) -> float:
+        """Return a rate as a share of memcpy's in the same run."""
+        share: float = getattr(self, name) / self.memcpy
+        return share
+
+
+@measurement("codec", plot=True)
 def codec(
+    study: Study,
     size: Annotated[int, report.whole(1, 4096, "MB of values in an array.")] = 64,
     bound: report.Bound = 10,
     kinds: Annotated[
@@ -105,9 +118,6 @@ def codec(
     own: OwnCodec = None,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Measure both codecs against memcpy and other compressors, on the same data in the same run.
 
@@ -119,13 +129,12 @@ def codec(
     installed are named (the extra `bench` installs all). A codec of your own (--with) has its own bound.
     About three minutes, with --quick half a minute.
     """
-    out = report.Report(seed, json_file, csv_file, plot)
     other = own_codec(own)
     chosen, missing = _data(kinds, file)
     if dtype != "float32":
-        if plot is not None or own is not None:
+        if study.output.plot is not None or own is not None:
             raise typer.BadParameter("--plot and --with need float32 values", param_hint="--dtype")
-        _halves(out, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
+        _halves(study, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
         return
     taken = _chosen()
     count = size * 1_000_000 // 4
@@ -134,35 +143,53 @@ def codec(
     if other is not None:  # with its own error bound
         ready = Ready(other.compress, other.decompress)
         jobs.append(Peer(other.name, "", lambda bound: ready))
-    rows, absent = _measured(out.console, jobs, arrays, 2.0**-bound, repeats)
-    out.show_conditions(f"{size} MB of fp32 values, error bound 2**-{bound}")
-    listed = ", ".join(f"{name} {path}" for name, path in taken.items())
-    out.console.print(f"auto: {listed}", soft_wrap=True)
+    rows, absent = _measured(study.console, jobs, arrays, 2.0**-bound, repeats)
     by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
-    out.show(_table(kind, [row for row in rows if row.data == kind]) for kind in arrays)
-    out.show(_bounds_table(kind, found) for kind, found in by_bound.items())
-    out.show([*missing, *(f"{peer.name}: {peer.package} is not installed" for peer in absent)])
     sums = [figure for kind, x in arrays.items() for figure in sum_figures(kind, x, 2.0**-bound, repeats)]
-    out.show_figures([*figures_of(rows), *sums])
-    facts = {
-        "bench": "codec", "bytes": 4 * count, "error_bound": 2.0**-bound, "repeats": repeats,
-        "rows": [asdict(row) for row in rows], "paths": taken,
+    study.conditions.append(f"{size} MB of fp32 values, error bound 2**-{bound}")
+    study.show("auto: " + ", ".join(f"{name} {path}" for name, path in taken.items()))
+    for kind in arrays:
+        own_rows = [row for row in rows if row.data == kind]
+        study.table(kind, ROWS, own_rows, style=lambda row: "dim" if row.kind == PEER else None)
+    for kind, found in by_bound.items():
+        bounds = {f"2**-{k}": partial(_at_bound, k) for k in dict.fromkeys(choice.k for choice in found)}
+        study.table(f"{kind}, by bound", {"": itemgetter(0), **bounds}, _by_bound(found))
+    study.show(*missing, *(f"{peer.name}: {peer.package} is not installed" for peer in absent))
+    study.figures += [*figures_of(rows), *sums]
+    study.rows = [asdict(row) for row in rows]
+    study.facts |= {
+        "bytes": 4 * count, "error_bound": 2.0**-bound, "repeats": repeats, "rows": study.rows,
+        "paths": taken,
         "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
         "not_installed": sorted({peer.package for peer in absent}),
     }  # fmt: skip
-    out.write(facts, [asdict(row) for row in rows], lambda path: _draw(path, rows))
+    most = max(sum(row.data == kind and row.threads == 1 for row in rows) for kind in arrays)
+    study.plot(panels([_panel(rows, kind) for kind in arrays]), 6.4 * len(arrays), 0.42 * most + 1.4)
 
 
-def _halves(out: report.Report, arrays: dict[str, Floats], dtype: Dtype, bound: int, repeats: int) -> None:
-    """Measure values of 16 bits: rows, targets and the files."""
+def _halves(study: Study, arrays: dict[str, Floats], dtype: Dtype, bound: int, repeats: int) -> None:
+    """Measure values of 16 bits."""
     rows = [row for kind, x in arrays.items() for row in half_rows(kind, x, dtype, 2.0**-bound, repeats)]
     size = max((2 * x.size for x in arrays.values()), default=0) / 1e6
-    out.show_conditions(f"{size:g} MB of {dtype} values, error bound 2**-{bound}, one thread")
-    out.show(half_table(kind, [row for row in rows if row.data == kind]) for kind in arrays)
-    out.show_figures(half_figures(rows))
-    listed = [asdict(row) for row in rows]
-    facts = {"bench": "codec", "dtype": dtype, "error_bound": 2.0**-bound, "repeats": repeats, "rows": listed}
-    out.write(facts, listed)
+    study.conditions.append(f"{size:g} MB of {dtype} values, error bound 2**-{bound}, one thread")
+    for kind in arrays:
+        study.table(kind, HALVES, [row for row in rows if row.data == kind])
+    study.figures += half_figures(rows)
+    study.rows = [asdict(row) for row in rows]
+    study.facts |= {"dtype": dtype, "error_bound": 2.0**-bound, "repeats": repeats, "rows": study.rows}
+
+
+class Job(NamedTuple):
+    """One of our codecs on one path."""
+
+    variant: Variant
+    path: str
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """The name while it is measured."""
+        return f"{self.variant.name}, {self.path}, {self.threads} thread{'s' * (self.threads > 1)}"
 
 
 def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
@@ -189,11 +216,9 @@ def _measured(
     rows: list[Row] = []
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
     pairs = list(product(arrays, [job for job in jobs if job not in absent]))
-    for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {_title(pair[1])}"):
-        if isinstance(job, Peer):
-            rows.append(_peer(kind, job, arrays[kind], bound, repeats))
-        else:
-            rows.append(_own(kind, job, arrays[kind], bound, repeats))
+    for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {pair[1].name}"):
+        measure: Callable[..., Row] = _peer if isinstance(job, Peer) else _own
+        rows.append(measure(kind, job, arrays[kind], bound, repeats))
     return rows, absent
 
 
@@ -201,14 +226,6 @@ def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[
     if file is not None:
         return {printable(file.name): data.own(file, count, 1)[0]}
     return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
-
-
-class Job(NamedTuple):
-    """One of our codecs on one path."""
-
-    variant: Variant
-    path: str
-    threads: int
 
 
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
@@ -231,12 +248,6 @@ def _chosen() -> dict[str, str]:
 def _own_paths() -> list[str]:
     paths = available_paths()
     return paths if paths == [NUMPY] else [AUTOMATIC, *paths]
-
-
-def _title(job: Job | Peer) -> str:
-    if isinstance(job, Peer):
-        return job.name
-    return f"{job.variant.name}, {job.path}, {job.threads} thread{'s' * (job.threads > 1)}"
 
 
 def _sample(x: Floats) -> Floats:
@@ -317,108 +328,71 @@ def _memory(
     )
 
 
-def figures_of(rows: list[Row]) -> list[report.Figure]:
+def figures_of(rows: list[Row]) -> list[Figure]:
     """Return the targets of the codec, for each array."""
-    figures = []
-    for kind in dict.fromkeys(row.data for row in rows):
-        for name in (each.name for each in DEFAULTS):
-            own = [row for row in rows if row.data == kind and row.variant == name]
-            if own:
-                figures += _figures_of(f"{kind}: {name}", name, own)
+    figures: list[Figure] = []
+    for kind, variant in product(dict.fromkeys(row.data for row in rows), DEFAULTS):
+        own = [row for row in rows if (row.data, row.variant) == (kind, variant.name)]
+        if own:
+            figures += _figures_of(f"{kind}: {variant.name}", variant.name, own)
     return figures
 
 
-def _figures_of(title: str, variant: str, rows: list[Row]) -> list[report.Figure]:
-    figures = []
+def _figures_of(title: str, variant: str, rows: list[Row]) -> Iterator[Figure]:
     own = {(row.name, row.threads): row for row in rows}
     best = rows[0]
     for name, path, target in TARGETS[variant]:
-        row = own.get((path, 1))
-        if row is not None:
-            share = getattr(row, name) / row.memcpy
-            figures.append(report.Figure(f"{title}: {name}, {row.name}, of memcpy", share, target))
-    return [
-        *figures,
-        *_of_two_threads(title, best, own.get((best.name, 2))),
-        report.Figure(f"{title}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs"),
-        report.Figure(f"{title}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs"),
-        report.Figure(f"{title}: memory, compress", best.memory_compress, 1.1, True),
-        report.Figure(f"{title}: memory, decompress", best.memory_decompress, 1.1, True),
-        report.Figure(f"{title}: largest error", best.largest_error, 1, True, "bounds"),
-    ]
+        if (row := own.get((path, 1))) is not None:
+            yield Figure(f"{title}: {name}, {row.name}, of memcpy", row.of_memcpy(name), target)
+    if (two := own.get((best.name, 2))) is not None:
+        for name in ("compress", "decompress"):
+            ratio = two.of_memcpy(name) / best.of_memcpy(name)
+            yield Figure(f"{title}: {name}, two threads against one", ratio, 1)
+    yield Figure(f"{title}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs")
+    yield Figure(f"{title}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs")
+    yield Figure(f"{title}: memory, compress", best.memory_compress, 1.1, True)
+    yield Figure(f"{title}: memory, decompress", best.memory_decompress, 1.1, True)
+    yield Figure(f"{title}: largest error", best.largest_error, 1, True, "bounds")
 
 
-def _of_two_threads(title: str, one: Row, two: Row | None) -> list[report.Figure]:
-    """Compare two threads with one, both as shares of memcpy in the same run."""
-    if two is None:
-        return []
-    found = []
-    for name in ("compress", "decompress"):
-        ratio = getattr(two, name) / two.memcpy / (getattr(one, name) / one.memcpy)
-        found.append(report.Figure(f"{title}: {name}, two threads against one", ratio, 1))
-    return found
+ROWS: Columns[Row] = {
+    "": lambda row: row.title,
+    "threads": lambda row: str(row.threads),
+    "compress\nGB/s (of memcpy)": lambda row: f"{row.compress:.2f} ({row.of_memcpy('compress'):.2f})",
+    "decompress\nGB/s (of memcpy)": lambda row: f"{row.decompress:.2f} ({row.of_memcpy('decompress'):.2f})",
+    "ratio": lambda row: f"{row.ratio:.2f}",
+    "largest error\nin bounds": lambda row: f"{row.largest_error:.3f}",
+    "1 Ki values, µs\ncompress, decompress": lambda row: (
+        f"{row.small_compress * 1e6:.1f}, {row.small_decompress * 1e6:.1f}"
+    ),
+    "peak\nmemory": lambda row: (
+        "-" if row.memory_compress is None else f"{max(row.memory_compress, row.memory_decompress or 0):.2f}"
+    ),
+}
 
 
-def _table(kind: str, rows: list[Row]) -> Table:
-    columns = (
-        "threads", "compress\nGB/s (of memcpy)", "decompress\nGB/s (of memcpy)", "ratio",
-        "largest error\nin bounds",
-        "1 Ki values, µs\ncompress, decompress", "peak\nmemory",
-    )  # fmt: skip
-    table = Table(kind, "", *columns)
-    for row in rows:
-        peaks = [peak for peak in (row.memory_compress, row.memory_decompress) if peak is not None]
-        table.add_row(
-            row.name if row.variant is None else f"{row.variant}, {row.name}",
-            str(row.threads),
-            f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
-            f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
-            f"{row.ratio:.2f}",
-            f"{row.largest_error:.3f}",
-            f"{row.small_compress * 1e6:.1f}, {row.small_decompress * 1e6:.1f}",
-            f"{max(peaks):.2f}" if peaks else "-",
-            style="dim" if row.kind == PEER else None,
-        )  # fmt: skip
-    return table
-
-
-def _bounds_table(kind: str, found: list[Choice]) -> Table:
-    """Tabulate ratio and relative L2 error of both codecs, by bound."""
-    bounds = list(dict.fromkeys(choice.k for choice in found))
-    table = Table(f"{kind}, by bound", "", *(f"2**-{k}" for k in bounds))
+def _by_bound(found: list[Choice]) -> Iterator[tuple[str, dict[int, str]]]:
+    """Yield ratio and relative L2 error of both codecs as rows of a table, by bound."""
     for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
         for variant in DEFAULTS:
-            cells = {choice.k: getattr(choice, figure) for choice in found if choice.variant == variant}
-            table.add_row(f"{what}, {variant.name}", *(f"{cells[k]:{form}}" for k in bounds))
+            own = [choice for choice in found if choice.variant == variant]
+            yield f"{what}, {variant.name}", {choice.k: f"{getattr(choice, figure):{form}}" for choice in own}
     ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
-    gains = [ratios["planes", k] / ratios["bounded", k] for k in bounds]
-    table.add_row("planes against bounded", *(f"{gain:.2f}" for gain in gains))
-    return table
+    gains = {k: ratio / ratios["bounded", k] for (name, k), ratio in ratios.items() if name == "planes"}
+    yield "planes against bounded", {k: f"{gain:.2f}" for k, gain in gains.items()}
 
 
-def _draw(path: Path, rows: list[Row]) -> None:
-    """Plot throughput of each implementation, compress and decompress, with its ratio.
+def _at_bound(k: int, row: tuple[str, dict[int, str]]) -> str:
+    return row[1][k]
 
-    There is a panel for each data.
-    """
-    kinds = list(dict.fromkeys(row.data for row in rows))
-    shown = {kind: [row for row in rows if row.data == kind and row.threads == 1] for kind in kinds}
-    most = max(map(len, shown.values()))
-    figure = new_figure(6.4 * len(kinds), 0.42 * most + 1.4)
-    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
-    for axes, (kind, lines) in zip(panels, shown.items(), strict=True):
-        names = [row.name if row.variant is None else f"{row.variant}, {row.name}" for row in lines]
-        for offset, what, colour in ((-0.2, "compress", "C0"), (0.2, "decompress", "C1")):
-            places = [place + offset for place in range(len(lines))]
-            bars = axes.barh(places, [getattr(row, what) for row in lines], 0.38, label=what, color=colour)
-            # On white, where the line of memcpy would cross them.
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-            axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=7, bbox=box)
-        axes.axvline(max(row.memcpy for row in lines), color="C3", linestyle=":", label="memcpy")
-        labels = [f"{name} ({row.ratio:.2f})" for name, row in zip(names, lines, strict=True)]
-        axes.set_yticks(range(len(lines)), labels)
-        axes.invert_yaxis()
-        axes.set(title=f"{kind}: name (ratio)", xscale="log", xlabel="GB/s of fp32, one thread")
-        axes.margins(x=0.15)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    write_plot(path, figure)
+
+def _panel(rows: list[Row], kind: str) -> Panel:
+    """Plot throughput of each implementation, compress and decompress, with its ratio."""
+    shown = [row for row in rows if row.data == kind and row.threads == 1]
+    bars = {
+        f"{row.title} ({row.ratio:.2f})": {"compress": row.compress, "decompress": row.decompress}
+        for row in shown
+    }
+    axes = {"title": f"{kind}: name (ratio)", "xscale": "log", "xlabel": "GB/s of fp32, one thread"}
+    memcpy = max(row.memcpy for row in shown)
+    return Panel(bars, axes=axes, text="{:.2f}".format, flat=True, across=(memcpy, "memcpy"))

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from .... import AUTOMATIC, DEFAULTS, NUMPY, PLANES, Codec, available_paths, using_path
 from ....collectives import from_bfloat16, to_bfloat16
-from ....commands import report
-from ....commands.console import Table
 from ....commands.speed import MEMCPY, Floats, best_seconds, copying
+from ...study import Columns, Figure
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 TARGETS = {PLANES.name: {"compress": 0.6, "decompress": 0.36}}
@@ -88,35 +87,27 @@ def _measured(
     )
 
 
-def half_table(kind: str, rows: list[HalfRow]) -> Table:
-    """Tabulate the rows of an array."""
-    columns = (
-        "compress\nGB/s (of memcpy)",
-        "decompress\nGB/s (of memcpy)",
-        "times NumPy's\nconversion",
-        "ratio",
-    )
-    table = Table(kind, "", *columns)
-    for row in rows:
-        gains = row.compress / row.numpy_compress, row.decompress / row.numpy_decompress
-        table.add_row(
-            f"{row.variant}, {row.path}",
-            f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
-            f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
-            f"{gains[0]:.1f}, {gains[1]:.1f}",
-            f"{row.ratio:.2f}",
-        )
-    return table
+def _gains(row: HalfRow) -> tuple[float, float]:
+    return row.compress / row.numpy_compress, row.decompress / row.numpy_decompress
 
 
-def half_figures(rows: list[HalfRow]) -> Iterator[report.Figure]:
+HALVES: Columns[HalfRow] = {
+    "": lambda row: f"{row.variant}, {row.path}",
+    "compress\nGB/s (of memcpy)": lambda row: f"{row.compress:.2f} ({row.compress / row.memcpy:.2f})",
+    "decompress\nGB/s (of memcpy)": lambda row: f"{row.decompress:.2f} ({row.decompress / row.memcpy:.2f})",
+    "times NumPy's\nconversion": lambda row: "{:.1f}, {:.1f}".format(*_gains(row)),
+    "ratio": lambda row: f"{row.ratio:.2f}",
+}
+
+
+def half_figures(rows: list[HalfRow]) -> Iterator[Figure]:
     """Yield the targets of the variants that have some."""
     for row in rows:
         title = f"{row.data}: {row.variant}: "
         for name, target in TARGETS.get(row.variant, {}).items():
             rate = getattr(row, name)
             if row.path.startswith("avx512-gfni"):
-                yield report.Figure(f"{title}{name}, {row.path}, of memcpy", rate / row.memcpy, target)
+                yield Figure(f"{title}{name}, {row.path}, of memcpy", rate / row.memcpy, target)
             if row.path == "avx2":
                 share = rate / getattr(row, f"numpy_{name}")
-                yield report.Figure(f"{title}{name}, avx2, times NumPy's conversion", share, AGAINST_NUMPY)
+                yield Figure(f"{title}{name}, avx2, times NumPy's conversion", share, AGAINST_NUMPY)

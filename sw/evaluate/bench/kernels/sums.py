@@ -8,8 +8,8 @@ import numpy as np
 
 from .... import AUTOMATIC, NUMPY, Codec, available_paths, using_path
 from ....collectives import SUB_BLOCK
-from ....commands import report
 from ....commands.speed import Calls, Floats, best_seconds
+from ...study import Figure
 
 SCALE = 4
 PATHS = (AUTOMATIC, "avx512", "avx2")
@@ -19,7 +19,7 @@ FEEDBACK = 2.0
 """Target of error feedback in one pass against passes of NumPy for each step, and `Codec.lossy`."""
 
 
-def feedback_figure(kind: str, path: str, x: Floats, bound: float, repeats: int) -> report.Figure:
+def feedback_figure(kind: str, path: str, x: Floats, bound: float, repeats: int) -> Figure:
     """Compare error feedback in one pass over memory with a pass for each step, in turns."""
     planes = Codec(bound, "planes", threads=1).summing(SCALE)
     left, residual, kept = np.zeros_like(x), np.zeros_like(x), np.empty_like(x)
@@ -33,10 +33,10 @@ def feedback_figure(kind: str, path: str, x: Floats, bound: float, repeats: int)
     calls: Calls = {"passes": in_passes, "one": lambda: planes.feed_back(x, left, kept)}
     seconds = best_seconds(calls, 2 * repeats, 3.0)
     gain = seconds["passes"] / seconds["one"]
-    return report.Figure(f"{kind}: planes: error feedback, {path}, against NumPy", gain, FEEDBACK)
+    return Figure(f"{kind}: planes: error feedback, {path}, against NumPy", gain, FEEDBACK)
 
 
-def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[report.Figure]:
+def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[Figure]:
     """Yield how many times as fast an exact sum's stream is made as an fp32 sum's, in turns.
 
     One thread, and as many values as a ring adds at a time; without a scale, and with one.
@@ -59,5 +59,5 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[re
                 seconds = best_seconds(calls, 20 * repeats, 3.0)
                 how = "scaled" if scale else "not scaled"
                 title = f"{kind}: planes: exact sum, {path}, {how}, against fp32"
-                yield report.Figure(title, seconds["fp32"] / seconds["exact"], target)
+                yield Figure(title, seconds["fp32"] / seconds["exact"], target)
             yield feedback_figure(kind, path, x, bound, repeats)
