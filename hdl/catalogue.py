@@ -90,7 +90,7 @@ CATALOGUE = {
         ),
         Entry("shifter_tree", "codec.paper.shifter_tree:ShifterTree", _BOTH_WIDTHS, bench="units"),
         Entry("alignment_unit", "codec.alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
-        Entry("tag_plane", "codec.paper.tag_plane:TagPlane", _BOTH_WIDTHS),
+        Entry("tag_table", "codec.paper.tag_table:TagTable", _BOTH_WIDTHS),
         Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
@@ -109,7 +109,7 @@ CATALOGUE = {
             bench="",
         ),
         Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS, "ring_window"),
-        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "plane_decoder"),
+        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "table_decoder"),
         Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
         Entry(
             "decompression_unit",
@@ -132,7 +132,7 @@ CATALOGUE = {
             "units",
             _PLANES,
         ),
-        Entry("code_plane", "codec.planes.code_plane:CodePlane", _BOTH_WIDTHS),
+        Entry("code_table", "codec.planes.code_table:CodeTable", _BOTH_WIDTHS),
         Entry(
             "planes_statistics",
             "codec.planes.block_statistics:BlockStatistics",
@@ -157,7 +157,7 @@ CATALOGUE = {
             "code_decoder",
             "codec.planes.code_decoder:CodeDecoder",
             _BOTH_WIDTHS + _both_widths(**_BF16),
-            "plane_decoder",
+            "table_decoder",
             _PLANES,
         ),
         Entry(

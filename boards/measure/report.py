@@ -47,7 +47,7 @@ COMPONENTS = {
     **{
         name: name
         for name in (
-            "nic", "compression_engine", "compressor", "compression_unit", "alignment_unit", "tag_plane",
+            "nic", "compression_engine", "compressor", "compression_unit", "alignment_unit", "tag_table",
             "block_store", "transmit_decision", "transmit_assembler", "decompression_engine", "decompressor",
             "tag_decoder", "burst_buffer", "decompression_unit", "receive_decision", "receive_assembler",
         )
@@ -60,7 +60,7 @@ COMPONENTS = {
 DEFAULTS: dict[str, Sequence[str]] = {
     PAPER: [*COMPONENTS],
     "planes": [
-        "nic", "compressor", "plane_unit", "alignment_unit", "code_plane", "block_store", "decompressor",
+        "nic", "compressor", "plane_unit", "alignment_unit", "code_table", "block_store", "decompressor",
         "code_decoder", "plane_buffer", "dequantisation_unit",
     ],
 }  # fmt: skip

@@ -35,8 +35,8 @@ local fields = {
   ratio = ProtoField.float("inceptionn.ratio", "Ratio of the payload"),
   literal = ProtoField.bool("inceptionn.literal", "Mode literal (B = 127)"),
   malformed = ProtoField.bool("inceptionn.malformed", "Malformed block"),
-  tags = ProtoField.bytes("inceptionn.tags", "Tag plane"),
-  codes = ProtoField.bytes("inceptionn.codes", "Code plane"),
+  tags = ProtoField.bytes("inceptionn.tags", "Tag table"),
+  codes = ProtoField.bytes("inceptionn.codes", "Code table"),
   data = ProtoField.bytes("inceptionn.data", "Data"),
 }
 -- Values by tag, and groups by code, in the order of tags and codes.
@@ -80,12 +80,12 @@ local function has_shim(payload)
   return payload(6, 2):uint() == 0 and length % 4 == 0 and length > payload:len() and length <= 9216
 end
 
--- A block of the paper's codec: bytes of its tag plane, values by tag, and whether the tags fill the block.
+-- A block of the paper's codec: bytes of its tag table, values by tag, and whether the tags fill the block.
 local function count_tags(payload, lanes)
   local groups = math.ceil(lanes / TAGGED_LANES)
-  local plane, counts, sound = 2 * groups, { [0] = 0, 0, 0, 0 }, true
-  local size = SHIM + plane
-  if payload:len() < size then return plane, counts, false end
+  local table_bytes, counts, sound = 2 * groups, { [0] = 0, 0, 0, 0 }, true
+  local size = SHIM + table_bytes
+  if payload:len() < size then return table_bytes, counts, false end
   for group = 0, groups - 1 do
     local word = payload(SHIM + 2 * group, 2):le_uint()
     for lane = 0, TAGGED_LANES - 1 do
@@ -98,7 +98,7 @@ local function count_tags(payload, lanes)
       end
     end
   end
-  return plane, counts, sound and payload:len() == size
+  return table_bytes, counts, sound and payload:len() == size
 end
 
 -- Whether the absent lanes of a last group, at byte `at`, are zero; it has `used` lanes of `type`.
@@ -113,14 +113,14 @@ local function absent_are_zero(payload, at, code, used, type)
   return true
 end
 
--- A block of the planes codec: bytes of its code plane, groups by code, and whether the block is sound.
+-- A block of the planes codec: bytes of its code table, groups by code, and whether the block is sound.
 local function count_codes(payload, lanes, type)
   local groups = math.ceil(lanes / type.group)
-  local plane, counts, sound = 2 * math.ceil(groups / 4), {}, true
+  local table_bytes, counts, sound = 2 * math.ceil(groups / 4), {}, true
   for code = 0, RAW_CODE do counts[code] = 0 end
-  local size, last, code = SHIM + plane, 0, 0
-  if payload:len() < size then return plane, counts, false end
-  for group = 0, 2 * plane - 1 do
+  local size, last, code = SHIM + table_bytes, 0, 0
+  if payload:len() < size then return table_bytes, counts, false end
+  for group = 0, 2 * table_bytes - 1 do
     local byte = payload(SHIM + math.floor(group / 2), 1):uint()
     local nibble = group % 2 == 0 and byte % 16 or math.floor(byte / 16)
     if group < groups then
@@ -132,7 +132,7 @@ local function count_codes(payload, lanes, type)
     end
   end
   sound = sound and payload:len() == size
-  return plane, counts, sound and absent_are_zero(payload, last, code, lanes - type.group * (groups - 1), type)
+  return table_bytes, counts, sound and absent_are_zero(payload, last, code, lanes - type.group * (groups - 1), type)
 end
 
 local function show_paper(branch, payload, lanes)
@@ -164,16 +164,16 @@ function inceptionn.dissector(buffer, pinfo, tree)
       branch:add(fields.magic, payload(0, 2))
       branch:add(fields.version, payload(2, 1))
       local show = codec == "paper" and show_paper or show_planes
-      local plane_field, class_fields, plane, counts, sound = show(branch, payload, lanes, type)
+      local table_field, class_fields, table_bytes, counts, sound = show(branch, payload, lanes, type)
       branch:add(fields.length, payload(4, 2))
       branch:add(fields.lanes, payload(4, 2), lanes):set_generated()
       branch:add(fields.type, payload(2, 2), type.name):set_generated()
       branch:add(fields.ratio, payload, ratio):set_generated()
       for class = 0, #counts do branch:add(class_fields[class], payload, counts[class]):set_generated() end
       branch:add(fields.malformed, payload, not sound):set_generated()
-      plane = math.min(plane, payload:len() - SHIM)
-      if plane > 0 then branch:add(plane_field, payload(SHIM, plane)) end
-      if payload:len() > SHIM + plane then branch:add(fields.data, payload(SHIM + plane)) end
+      table_bytes = math.min(table_bytes, payload:len() - SHIM)
+      if table_bytes > 0 then branch:add(table_field, payload(SHIM, table_bytes)) end
+      if payload:len() > SHIM + table_bytes then branch:add(fields.data, payload(SHIM + table_bytes)) end
       if not sound then branch:add_proto_expert_info(malformed_block) end
       pinfo.cols.info:append(string.format(" [%d %s, %.2f, %s]", lanes, type.name, ratio, codec))
     end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From blocks as they arrive to the beats of their planes, of their data, and their ends."""
+"""From blocks as they arrive to the beats of their tables, of their data, and their ends."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from inceptionn.wire import MAX_LANES
 
 from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
-from .plane_decoder import BEAT_BITS, plane_beat, position_bits
+from .table_decoder import BEAT_BITS, position_bits, table_beat
 
 
 def block_beat(width: Beat = BURST) -> data.StructLayout:
@@ -36,7 +36,7 @@ def block_end(width: Beat = BURST) -> data.StructLayout:
         {
             # Position of the block's last byte, as long as all its beats were kept.
             "position": position_bits(width),
-            # The block ended inside its plane, or beats of it were dropped.
+            # The block ended inside its table, or beats of it were dropped.
             "fault": 1,
         }
     )
@@ -54,21 +54,21 @@ def _top_byte(keep: Value) -> Value:
 
 
 class BlockSplitter(wiring.Component):
-    """Sorts a block's beats into plane and data. The beat that holds the first data byte may go to both.
+    """Sorts a block's beats into table and data. The beat that holds the first data byte may go to both.
 
-    One beat per cycle. Plane and data leave two cycles after their beat, a block's end one cycle later.
+    One beat per cycle. Table and data leave two cycles after their beat, a block's end one cycle later.
 
     Parameters
     ----------
     word_lanes : :class:`int`
-        Lanes of a 16-bit word of the plane, a power of two.
+        Lanes of a 16-bit word of the table, a power of two.
     width : :class:`Beat`
     """
 
     def __init__(self, word_lanes: int, width: Beat = BURST):
         self.word_lanes = word_lanes
         self.width = width
-        # Lanes per word of the plane, words per beat and beats per plane are powers of two, so the fields of
+        # Lanes per word of the table, words per beat and beats per table are powers of two, so the fields of
         # the lane count minus one are: lanes of the last word, words of the last beat, beats.
         self._at_word = exact_log2(word_lanes)
         self._at_beat = self._at_word + exact_log2(self.width.words)
@@ -81,8 +81,8 @@ class BlockSplitter(wiring.Component):
                 "surplus": In(1),
                 "newest": In(BEAT_BITS),  #: As of :class:`.ring_window.RingWindow`, which stores ``data``.
                 "following": In(BEAT_BITS),  #: Likewise.
-                #: Beats of the blocks' planes.
-                "plane": Out(stream.Signature(plane_beat(width), always_ready=True)),
+                #: Beats of the blocks' tables.
+                "table": Out(stream.Signature(table_beat(width), always_ready=True)),
                 #: Beats of the blocks' data.
                 "data": Out(stream.Signature(self.width.bits, always_ready=True)),
                 "ends": Out(stream.Signature(block_end(width), always_ready=True)),  #: One per block.
@@ -106,7 +106,7 @@ class BlockSplitter(wiring.Component):
         )
         valid, ends, more = taken.valid, taken.ends, taken.more
         full = more[self._at_word : self._at_beat].all()
-        has_plane, has_data, plane_cut = self._parts(m, valid, ends, more[self._at_beat :], full)
+        has_table, has_data, table_cut = self._parts(m, valid, ends, more[self._at_beat :], full)
 
         # If a block has ended within the last four cycles, `surplus` may still be about that one.
         recent = Signal(4)
@@ -118,10 +118,10 @@ class BlockSplitter(wiring.Component):
             m.d.sync += dropped.eq(was_dropped & ~ends)
 
         # A register between the choice and the buffers, which lie apart.
-        p = Pipeline(m, "sorted_", control={"to_plane", "to_data"})
-        p.let(last_byte=taken.last_byte, fault=plane_cut | was_dropped)
+        p = Pipeline(m, "sorted_", control={"to_table", "to_data"})
+        p.let(last_byte=taken.last_byte, fault=table_cut | was_dropped)
         p.stage(
-            to_plane=valid & has_plane,
+            to_table=valid & has_table,
             to_data=valid & has_data & ~drop,
             beat=taken.beat,
             ends=ends,
@@ -130,18 +130,18 @@ class BlockSplitter(wiring.Component):
             base=taken.base,
             unusable=taken.unusable,
         )
-        plane, at_burst = self.plane.payload, exact_log2(self.width.lanes)
-        # Data start after the plane's words; the byte before is an odd one.
+        table, at_burst = self.table.payload, exact_log2(self.width.lanes)
+        # Data start after the table's words; the byte before is an odd one.
         origin_beat = Mux(p.full, self.newest, self.following)
         m.d.comb += [
-            self.plane.valid.eq(p.to_plane),
-            plane.data.eq(p.beat),
-            plane.ends.eq(p.ends),
-            plane.block.more_groups.eq(p.more[at_burst:]),
-            plane.block.more_lanes.eq(p.more[:at_burst]),
-            plane.block.base.eq(p.base),
-            plane.block.unusable.eq(p.unusable),
-            plane.block.origin.eq(Cat(Const(1, 1), p.more[self._at_word : self._at_beat], origin_beat)),
+            self.table.valid.eq(p.to_table),
+            table.data.eq(p.beat),
+            table.ends.eq(p.ends),
+            table.block.more_groups.eq(p.more[at_burst:]),
+            table.block.more_lanes.eq(p.more[:at_burst]),
+            table.block.base.eq(p.base),
+            table.block.unusable.eq(p.unusable),
+            table.block.origin.eq(Cat(Const(1, 1), p.more[self._at_word : self._at_beat], origin_beat)),
             self.data.valid.eq(p.to_data),
             self.data.payload.eq(p.beat),
         ]
@@ -160,36 +160,36 @@ class BlockSplitter(wiring.Component):
     def _parts(
         self, m: Module, valid: Value, ends_here: Value, more_beats: Value, full: Value
     ) -> tuple[Signal, Signal, Signal]:
-        """Tell whether the beat has words of the plane, has data, or ends the block within the plane.
+        """Tell whether the beat has words of the table, has data, or ends the block within the table.
 
-        ``more_beats``: beats of the plane less one; ``full``: data begin in a beat of their own.
+        ``more_beats``: beats of the table less one; ``full``: data begin in a beat of their own.
         """
         first = Signal(init=1)
-        in_plane = Signal()
-        plane_ends = Signal()
-        plane_shares = Signal()
+        in_table = Signal()
+        table_ends = Signal()
+        table_shares = Signal()
         beats_left = Signal(5)
-        has_plane = Signal()
+        has_table = Signal()
         has_data = Signal()
-        plane_cut = Signal()
+        table_cut = Signal()
         m.d.comb += [
-            has_plane.eq(first | in_plane),
-            has_data.eq(Mux(first, (more_beats == 0) & ~full, ~in_plane | (plane_ends & plane_shares))),
-            plane_cut.eq(Mux(first, more_beats != 0, in_plane & ~plane_ends)),
+            has_table.eq(first | in_table),
+            has_data.eq(Mux(first, (more_beats == 0) & ~full, ~in_table | (table_ends & table_shares))),
+            table_cut.eq(Mux(first, more_beats != 0, in_table & ~table_ends)),
         ]
         with m.If(valid):
             m.d.sync += first.eq(ends_here)
             with m.If(first):
                 m.d.sync += [
                     beats_left.eq(more_beats),
-                    in_plane.eq((more_beats != 0) & ~ends_here),
-                    plane_ends.eq(more_beats == 1),
-                    plane_shares.eq(~full),
+                    in_table.eq((more_beats != 0) & ~ends_here),
+                    table_ends.eq(more_beats == 1),
+                    table_shares.eq(~full),
                 ]
-            with m.Elif(in_plane):
+            with m.Elif(in_table):
                 m.d.sync += [
                     beats_left.eq(beats_left - 1),
-                    in_plane.eq(~plane_ends & ~ends_here),
-                    plane_ends.eq(beats_left == 2),
+                    in_table.eq(~table_ends & ~ends_here),
+                    table_ends.eq(beats_left == 2),
                 ]
-        return has_plane, has_data, plane_cut
+        return has_table, has_data, table_cut

@@ -51,14 +51,14 @@ class BlockStatistics(wiring.Component):
 
     @staticmethod
     def _sum_words(m: Module, words: Value, ends: Value) -> Signal:
-        """Return the one's-complement sum of the plane's words, 16 bits, three cycles after ``ends``.
+        """Return the one's-complement sum of the table's words, 16 bits, three cycles after ``ends``.
 
         A word of 17 bits is the sum of two. The total's carry is added a cycle later, with the next word.
         """
-        total = Signal(len(words) + 1, name="plane_total")
-        finished = Signal.like(total, name="plane_finished", reset_less=True)
-        folded = Signal(17, name="plane_folded", reset_less=True)
-        result = Signal(16, name="plane_sum", reset_less=True)
+        total = Signal(len(words) + 1, name="table_total")
+        finished = Signal.like(total, name="table_finished", reset_less=True)
+        folded = Signal(17, name="table_folded", reset_less=True)
+        result = Signal(16, name="table_sum", reset_less=True)
         accumulated = (total[:16] + words + total[16:])[: len(total)]
         m.d.sync += [
             total.eq(Mux(ends, 0, accumulated)),

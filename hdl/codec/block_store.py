@@ -97,7 +97,7 @@ class BlockStore(wiring.Component):
         self.latency = self.latency_of(self.width)
         super().__init__(
             {
-                #: Beats of the planes to store.
+                #: Beats of the tables to store.
                 "tags": In(stream.Signature(self.width.bits, always_ready=True)),
                 #: Beats of the data to store.
                 "data": In(stream.Signature(self.width.bits, always_ready=True)),

@@ -42,16 +42,16 @@ class Compressor(wiring.Component):
     ::
 
         burst ─► unit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
-                       └─ tags or codes ► plane ─────────► tag ring ──┴─ BlockStore ─► beat
+                       └─ tags or codes ► table ─────────► tag ring ──┴─ BlockStore ─► beat
 
     The base of :class:`.paper.compressor.Compressor` and :class:`.planes.compressor.Compressor`, which add
-    the unit, the plane at a block's head, and the statistics.
+    the unit, the table at a block's head, and the statistics.
 
     One burst of 8 or 16 lanes per cycle while ``room`` is high; nothing stalls. A block can be read 10 cycles
     after its last vector has left the unit, with 16 lanes 11.
 
     With 8 lanes **the cycle after** ``last`` **must be idle** (:class:`AlignmentUnit`). With 16 the next
-    block may follow at once, unless the codec's plane needs an idle cycle.
+    block may follow at once, unless the codec's table needs an idle cycle.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Compressor(wiring.Component):
         latency, vector, size = self._unit(m)
         p = self._marks(m, latency)
         valid, first, last, place = p.valid, p.first, p.last, p.place
-        words_begun = self._plane(m, p, store)
+        words_begun = self._table(m, p, store)
         m.d.comb += [
             aligner.vectors.valid.eq(valid),
             aligner.vectors.payload.last.eq(last),
@@ -104,7 +104,7 @@ class Compressor(wiring.Component):
             wiring.connect(m, statistics.reports, wiring.flipped(self.statistics))
             m.d.comb += statistics.done.eq(aligner.done)
 
-        # The block's shape, from the words before the plane (`before`), those of the plane, and its bytes.
+        # The block's shape, from the words before the table (`before`), those of the table, and its bytes.
         # It must not overtake the last data beat, which leaves the aligner up to a cycle after its latency.
         words = Signal(10)
         length = Signal(14)
@@ -119,8 +119,8 @@ class Compressor(wiring.Component):
         with m.If(valid & first):
             m.d.sync += before.eq(place)
         p.stage()
-        p.let(words=words, plane_words=(words - before)[:9])
-        p.stage(total=(p.words << 1) + p.length, block_bytes=(p.length + (p.plane_words << 1))[:14])
+        p.let(words=words, table_words=(words - before)[:9])
+        p.stage(total=(p.words << 1) + p.length, block_bytes=(p.length + (p.table_words << 1))[:14])
         shape = Signal(block_shape(self.width))
         at_word, at_byte = len(shape.rotation), len(shape.ending)
         m.d.comb += [
@@ -156,10 +156,10 @@ class Compressor(wiring.Component):
         """Add the unit; return the cycles from a burst to its vector, the vector, and the vector's bytes."""
         raise NotImplementedError
 
-    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        """Add the plane and give its beats to the store; return how many words begin with this vector."""
+    def _table(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
+        """Add the table and give its beats to the store; return how many words begin with this vector."""
         raise NotImplementedError
 
     def _statistics(self, m: Module, marks: Pipeline) -> Any:
-        """Make the component that reports on each block, connected to the unit and the plane."""
+        """Make the component that reports on each block, connected to the unit and the table."""
         raise NotImplementedError

@@ -12,8 +12,8 @@ from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from .block_splitter import BlockSplitter, block_beat, block_end
 from .group_issue import GroupIssue
-from .plane_decoder import PlaneDecoder
 from .ring_window import RingWindow
+from .table_decoder import TableDecoder
 
 _LANES_PER_GATE = 4
 
@@ -36,7 +36,7 @@ class Decompressor(wiring.Component):
 
     ::
 
-        beats ─► BlockSplitter ─┬─ plane ─► decoder ─ groups ─┐
+        beats ─► BlockSplitter ─┬─ table ─► decoder ─ groups ─┐
                                 ├─ ends ──► queue ────────────┴─► GroupIssue
                                 │                                     │ requests
                                 └─ data ──► buffer ◄──────────────────┘
@@ -45,28 +45,28 @@ class Decompressor(wiring.Component):
     The base of :class:`.paper.decompressor.Decompressor` and :class:`.planes.decompressor.Decompressor`,
     which name their decoder, buffer and unit.
 
-    A block is its plane, then its data. It gives exactly as many bursts as hold *n* lanes, the count
+    A block is its table, then its data. It gives exactly as many bursts as hold *n* lanes, the count
     announced with the block's first beat.
 
-    A block is *malformed* if it ends inside its plane, has too few or too many data bytes, or breaks a rule
+    A block is *malformed* if it ends inside its table, has too few or too many data bytes, or breaks a rule
     of its codec. It still yields its announced number of bursts. Their contents are arbitrary from the first
     fault on, and the last one has ``fault``. The next block is not affected. A block with an *n* of 0 or
     above 2304 is malformed and yields one full burst.
 
-    Throughput: one burst per cycle while input is there, also from one block to the next, whose plane is
+    Throughput: one burst per cycle while input is there, also from one block to the next, whose table is
     taken in while this block's data are decoded. A block of one burst takes two cycles.
     Latency to the first burst: at best :attr:`latency` cycles from the block's first beat, and 8 fewer from
     the beat with its first group's last data byte. Decoding starts before the block's end has arrived; only
     the last burst waits for it.
     """
 
-    DECODER: type[PlaneDecoder]
+    DECODER: type[TableDecoder]
     BUFFER: Any
     """A :class:`RingWindow`."""
     UNIT: Any
     """Turns what the buffer cuts out into a burst, ``LATENCY`` cycles later."""
     WORD_LANES: int
-    """Lanes of a 16-bit word of the plane."""
+    """Lanes of a 16-bit word of the table."""
 
     def __init__(self, width: Beat = BURST):
         self.width = width
@@ -88,7 +88,7 @@ class Decompressor(wiring.Component):
         return int(cls.DECODER.latency_of(width) + cls.BUFFER.latency_of(width) + cls.UNIT.LATENCY + 4)
 
     def elaborate(self, platform: Any) -> Module:
-        # Push flow from end to end. The splitter fills two buffers, planes and data. The decoder turns marks
+        # Push flow from end to end. The splitter fills two buffers, tables and data. The decoder turns marks
         # (tags or codes) into groups with places. A group is issued once its bytes are in the buffer and the
         # output queue has room. Past that point nothing stalls.
         m = Module()
@@ -110,7 +110,7 @@ class Decompressor(wiring.Component):
         m.submodules.output = output = PushQueue(data.StructLayout(queued), 32, slack, direct=True)
 
         wiring.connect(m, wiring.flipped(self.beats), splitter.beats)
-        wiring.connect(m, splitter.plane, decoder.beats)
+        wiring.connect(m, splitter.table, decoder.beats)
         wiring.connect(m, splitter.data, buffer.beats)
         wiring.connect(m, splitter.ends, ends.i)
         wiring.connect(m, ends.o, issue.ends)
@@ -124,7 +124,7 @@ class Decompressor(wiring.Component):
             splitter.following.eq(buffer.following),
             splitter.surplus.eq(issue.surplus),
             splitter.o_room.eq(
-                (issue.held < RingWindow.DEPTH - 18) & (decoder.stored < PlaneDecoder.DEPTH - 10) & ends.room
+                (issue.held < RingWindow.DEPTH - 18) & (decoder.stored < TableDecoder.DEPTH - 10) & ends.room
             ),
             issue.newest.eq(buffer.newest),
             issue.room.eq(output.room),

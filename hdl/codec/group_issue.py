@@ -12,8 +12,8 @@ from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.pipeline import Pipeline
 from .block_splitter import block_end
-from .plane_decoder import BEAT_BITS, group_layout
 from .ring_window import group_request
+from .table_decoder import BEAT_BITS, group_layout
 
 
 def issued_group(width: Beat = BURST) -> data.StructLayout:
@@ -51,7 +51,7 @@ class GroupIssue(wiring.Component):
         self.width = width
         super().__init__(
             {
-                #: From the plane decoder, in order.
+                #: From the table decoder, in order.
                 "groups": In(stream.Signature(group_layout(width, *marks))),
                 "ends": In(stream.Signature(block_end(width))),  #: One per block, in order.
                 "newest": In(BEAT_BITS),  #: Number of the last beat that the buffer holds.

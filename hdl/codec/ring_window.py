@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..parts.beat import Beat
 from ..parts.delay import copies, delayed
 from ..parts.memory import LutRam
-from .plane_decoder import BEAT_BITS, position_bits
+from .table_decoder import BEAT_BITS, position_bits
 
 
 def pick(m: Module, select: Value | Sequence[Value], choices: Sequence[Value], name: str) -> Signal:

@@ -30,10 +30,10 @@ class DecompressionEngine(Engine):
                             └─► blocks (32) ─► Decompressor ─► payload ─┴─► ReceiveAssembler ─► m_axis
 
     Cut-through: a frame is held until a header check fails, its shim has arrived, or it ends. There is no
-    packet buffer: the three queues cover the latency of a decision, and hold the next block's tag plane.
+    packet buffer: the three queues cover the latency of a decision, and hold the next block's tag table.
 
     Throughput: one output beat per cycle while input is there. Latency of an idle engine, first beat
-    to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag plane's beats for
+    to first beat: at most 24 cycles for a frame that passes, at most 56 plus the tag table's beats for
     one that is restored. With 16 lanes the same, in beats twice as wide.
     """
 

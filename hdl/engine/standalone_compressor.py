@@ -20,7 +20,7 @@ from ..parts.top import Top
 class StandaloneCompressor(Top):
     """A compressor alone (the paper's Fig. 9), between AXI4-Streams: one packet of fp32 in, one block out.
 
-    Store and forward, since a block's plane precedes its data. Throughput: one input beat per cycle, with 8
+    Store and forward, since a block's table precedes its data. Throughput: one input beat per cycle, with 8
     lanes and one idle cycle between packets. Where blocks are longer than their packets, one output beat per
     cycle. Latency from the last input beat to the first output beat of an idle compressor: 30 cycles, with 16
     lanes 35; of the planes codec 28 and 33.

@@ -184,7 +184,7 @@ def _ratio(host: HostReport) -> str:
 
 def _classes(codec: NicCodec) -> str:
     """Return the heading of `_shares`: ``tags 00/01/10/11 %``."""
-    return f"{codec.spec.plane}s {'/'.join(name for name, _ in codec.spec.shares)} %"
+    return f"{codec.spec.entry}s {'/'.join(name for name, _ in codec.spec.shares)} %"
 
 
 def _shares(host: HostReport) -> str:

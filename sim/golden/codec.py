@@ -165,14 +165,14 @@ def decompress(
     at = 0
     for first in range(0, int(count), wire.STREAM_LANES):
         lanes_here = min(int(count) - first, wire.STREAM_LANES)
-        plane_bytes = -(-lanes_here // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
-        plane = np.frombuffer(stream[at : at + plane_bytes], np.uint8)
-        data_bytes = int(TAG_BYTES[(plane[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
-        bits, _, fault = examine_block(stream[at : at + plane_bytes + data_bytes], lanes_here, b)
+        table_bytes = -(-lanes_here // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
+        table = np.frombuffer(stream[at : at + table_bytes], np.uint8)
+        data_bytes = int(TAG_BYTES[(table[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
+        bits, _, fault = examine_block(stream[at : at + table_bytes + data_bytes], lanes_here, b)
         if fault:
             raise MalformedError("stream", at + fault.offset, fault.reason)
         lanes.append(bits)
-        at += plane_bytes + data_bytes
+        at += table_bytes + data_bytes
     if at != len(stream):
         raise MalformedError("stream", at, "bytes are left over")
     return np.concatenate([np.zeros(0, np.uint32), *lanes]).view(np.float32)

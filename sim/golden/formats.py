@@ -53,7 +53,7 @@ class Format(ABC):
     @property
     def counted(self) -> str:
         """The things that are counted in a block: tags or codes."""
-        return f"{self.spec.plane}s"
+        return f"{self.spec.entry}s"
 
     def shim(self, number: int, length: int) -> bytes:
         """Return the 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""

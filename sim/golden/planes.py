@@ -27,7 +27,7 @@ from inceptionn.codec.numpy_planes import (
     Lanes,
     Words,
     checked,
-    code_plane_bytes,
+    code_table_bytes,
     compress_lanes,
     decompress_lanes,
     examine_block,
@@ -116,7 +116,7 @@ def decompress(stream: bytes, count: int, error_bound: float = DEFAULT_ERROR_BOU
     for first in range(0, int(count), wire.STREAM_LANES):
         lanes_here = min(int(count) - first, wire.STREAM_LANES)
         groups = -(-lanes_here // wire.GROUP_LANES)
-        size = code_plane_bytes(groups)
+        size = code_table_bytes(groups)
         if len(stream) >= at + size:
             size += int(np.array(wire.CODE_BYTES)[read_codes(stream[at:], groups)[:groups]].sum())
         bits, _, fault = examine_block(stream[at : at + size], lanes_here, e0)

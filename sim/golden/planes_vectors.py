@@ -40,8 +40,8 @@ _CASES = {
         (1, 16, 61),
         2,
         (
-            ("the code plane is cut", 1, "00"),
-            ("the second word of the code plane is cut", 40, "000000"),
+            ("the code table is cut", 1, "00"),
+            ("the second word of the code table is cut", 40, "000000"),
             ("no data", 1, "0100"),
             ("the second group is cut", 16, "110001"),
             ("a raw group is cut", 8, "0f00" + "ff" * 31),
@@ -63,8 +63,8 @@ _CASES = {
         (1, 32, 77),
         16,
         (
-            ("the code plane is cut", 1, "00"),
-            ("the second word of the code plane is cut", 80, "000000"),
+            ("the code table is cut", 1, "00"),
+            ("the second word of the code table is cut", 80, "000000"),
             ("no data", 1, "0100"),
             ("half a plane", 1, "010001"),
             ("the second group is cut", 32, "1100010001"),

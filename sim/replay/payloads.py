@@ -15,9 +15,9 @@ _STEP = 2.0**-9
 """The step of the planes codec."""
 
 
-def plane_bytes(codec: str, payload: int) -> int:
-    """Return the bytes of a block's tag plane, or code plane, for a payload of this many bytes."""
-    return CODECS[codec].plane_bytes(-(-payload // LANE_BYTES))
+def table_bytes(codec: str, payload: int) -> int:
+    """Return the bytes of a block's tag table, or code table, for a payload of this many bytes."""
+    return CODECS[codec].table_bytes(-(-payload // LANE_BYTES))
 
 
 def repeated(lanes: Sequence[float]) -> Values:
@@ -46,7 +46,7 @@ def _little_saved(random: np.random.Generator, n: int) -> NDArray[np.float32]:
 def _little_saved_planes(random: np.random.Generator, n: int) -> NDArray[np.float32]:
     """Draw a block of the planes codec that with its shim is 1 to 32 bytes shorter than the payload."""
     raw = BURST_BYTES * -(-n // GROUP_LANES)
-    grown = SHIM_BYTES + plane_bytes("planes", LANE_BYTES * n) + raw - LANE_BYTES * n
+    grown = SHIM_BYTES + table_bytes("planes", LANE_BYTES * n) + raw - LANE_BYTES * n
     values = np.full(n, 64.0, "<f4")
     values[: GROUP_LANES * (grown // BURST_BYTES + 1)] = 0.0  # 32 bytes saved by each group
     return values

@@ -20,7 +20,7 @@ from inceptionn.wire import BURST_BYTES, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from ..golden import packets
 from ..verilated import Output, VerilatedNic
-from .payloads import PAYLOADS, RAW, Values, gradients, plane_bytes
+from .payloads import PAYLOADS, RAW, Values, gradients, table_bytes
 
 Direction = Literal["transmit", "receive"]
 
@@ -34,7 +34,7 @@ MOST_IDLE_CYCLES = 2.0
 MOST_LATENCY = {"receive bypass": 24, "receive restored": 56, "transmit": 48}
 """Most cycles, first beat to first beat.
 
-The beats of the tag or code plane (restored), or of the frame (transmit), come on top."""
+The beats of the tag or code table (restored), or of the frame (transmit), come on top."""
 EXTRA_LATENCY = 48
 """Cycles more with several engines, and the leaving frame's bursts: it waits until it is whole."""
 WIDE_LATENCY = 8
@@ -88,7 +88,7 @@ class Latency:
     frame_bytes: int
     cycles: int
     allowance: int
-    """Engine beats on top of the limit: of the tag or code plane (restored), or of the frame (transmit)."""
+    """Engine beats on top of the limit: of the tag or code table (restored), or of the frame (transmit)."""
 
     @property
     def figure(self) -> int:
@@ -248,8 +248,8 @@ def _latencies(nic: VerilatedNic) -> Iterator[Latency]:
                 yield _latency(nic, "transmit", frame, sent, beats(len(frame), engine_bytes))
                 if len(sent[0].data) < len(frame):
                     wire = sent[0].data
-                    plane = beats(plane_bytes(nic.codec.name, len(frame) - at), engine_bytes)
-                    yield _latency(nic, "receive restored", wire, nic.receive([wire]), plane)
+                    table = beats(table_bytes(nic.codec.name, len(frame) - at), engine_bytes)
+                    yield _latency(nic, "receive restored", wire, nic.receive([wire]), table)
 
 
 def _latency(nic: VerilatedNic, kind: str, frame: bytes, outputs: list[Output], allowance: int) -> Latency:

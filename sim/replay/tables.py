@@ -83,7 +83,7 @@ def latency(figures: Performance) -> Table:
     for idle in figures.idle:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
         table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")
-    beyond = {"receive restored": ", beyond the tag or code plane", "transmit": ", beyond the frame"}
+    beyond = {"receive restored": ", beyond the tag or code table", "transmit": ", beyond the frame"}
     for kind, most in figures.most_latency.items():
         worst = max(x.figure for x in figures.latencies if x.kind == kind)
         table.add_row(f"latency, {kind}{beyond.get(kind, '')}", f"{worst}", f"{most}")

@@ -310,7 +310,7 @@ class Codec(StreamCodec):
         """Return the largest size in bytes of a stream of ``count`` values."""
         count = _count(count)
         spec = self.spec
-        return spec.plane_bytes(count) + spec.units(count) * spec.classes[-1].size
+        return spec.table_bytes(count) + spec.units(count) * spec.classes[-1].size
 
     @overload
     def compress(self, x: Any, out: None = None, *, scale: int = 0, dtype: Any = None) -> bytes: ...
@@ -434,8 +434,8 @@ class Codec(StreamCodec):
         """Refuse a count that the stream cannot hold, before memory is allocated for it or C counts it."""
         size = memoryview(stream).nbytes
         spec = self.spec
-        if count // spec.lanes_of_plane_byte > size:
-            raise ValueError(f"malformed stream at byte {size}: it ends inside the {spec.plane} plane")
+        if count // spec.lanes_of_table_byte > size:
+            raise ValueError(f"malformed stream at byte {size}: it ends inside the {spec.entry} table")
 
     def index(self, stream: Any, count: int, blocks: int = 32) -> Index:
         """Find where every ``blocks``-th block of a stream starts, for decoding in parallel.

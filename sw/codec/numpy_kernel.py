@@ -116,7 +116,7 @@ def decompress(
 def _decoded(source: Bytes, at: int, lanes: int, coder: Coder) -> tuple[Bits, int]:
     """Decode the block at a byte of the stream; return its lanes and its end. ``ValueError`` if malformed."""
     module = _CODERS[coder.codec]
-    data = at + module.plane_bytes(lanes)
+    data = at + module.table_bytes(lanes)
     end = data + (module.data_bytes(source[at:data], lanes) if data <= len(source) else 0)
     bits, fault = module.examine(source[at:end].tobytes(), lanes, coder)
     if fault is not None:
@@ -171,7 +171,7 @@ def offsets(stream: Any, count: int, blocks: int, codec: int) -> bytes:
         if number % blocks == 0:
             starts.append(at)
         lanes = min(count - first, wire.STREAM_LANES)
-        data = at + coder.plane_bytes(lanes)
+        data = at + coder.table_bytes(lanes)
         end = data + coder.data_bytes(source[at:data], lanes)
         if end > len(source):
             raise malformed(at, "it ends inside the data")

@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from . import numpy_planes
 from .coder import Coder
-from .numpy_planes import data_bytes, examine, plane_bytes, step_of
+from .numpy_planes import data_bytes, examine, step_of, table_bytes
 from .numpy_types import Bits
 
-__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "plane_bytes", "on_lattice", "steps_of"]
+__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "table_bytes", "on_lattice", "steps_of"]
 
 NAN = 0x7FC00000
 """The one NaN on the lattice."""

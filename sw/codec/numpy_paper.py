@@ -74,10 +74,10 @@ def decompress_lanes(tags: NDArray[np.uint8], vectors: Bits, b: int) -> tuple[Bi
 
 
 def pack_block(tags: NDArray[np.uint8], vectors: Bits) -> bytes:
-    """Pack the lanes' tag plane and data. They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane."""
-    plane = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
-    plane[: len(tags)] = tags
-    words = (plane.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
+    """Pack the lanes' tag table and data. They have ``2 * ceil(n / 8)`` bytes, and 0..4 bytes per lane."""
+    table = np.zeros(-(-len(tags) // wire.GROUP_LANES) * wire.GROUP_LANES, np.uint16)
+    table[: len(tags)] = tags
+    words = (table.reshape(-1, wire.GROUP_LANES) << TAG_SHIFTS).sum(axis=1)
     data = vectors.astype("<u4").view(np.uint8).reshape(-1, 4)
     kept = np.arange(4) < TAG_BYTES[tags][:, np.newaxis]
     return words.astype("<u2").tobytes() + data[kept].tobytes()
@@ -93,10 +93,10 @@ def examine_block(
     """
     size = len(block) if size is None else size
     groups = -(-count // wire.GROUP_LANES)
-    plane_bytes = groups * wire.TAG_WORD_BYTES
-    if len(block) < plane_bytes:
+    table_bytes = groups * wire.TAG_WORD_BYTES
+    if len(block) < table_bytes:
         nothing = np.zeros(count, np.uint32)
-        return nothing, nothing.astype(np.uint8), Fault(len(block), 0, "it ends inside the tag plane")
+        return nothing, nothing.astype(np.uint8), Fault(len(block), 0, "it ends inside the tag table")
 
     words = np.frombuffer(block, "<u2", groups)
     tags = ((words[:, np.newaxis] >> TAG_SHIFTS) & 3).reshape(-1).astype(np.uint8)
@@ -104,38 +104,38 @@ def examine_block(
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if groups else 0
 
-    data = np.zeros(max(total, len(block) - plane_bytes) + 4, np.uint8)
-    data[: len(block) - plane_bytes] = np.frombuffer(block, np.uint8, offset=plane_bytes)
+    data = np.zeros(max(total, len(block) - table_bytes) + 4, np.uint8)
+    data[: len(block) - table_bytes] = np.frombuffer(block, np.uint8, offset=table_bytes)
     kept = np.arange(4) < sizes[:, np.newaxis]
     vectors = np.where(kept, data[(ends - sizes)[:, np.newaxis] + np.arange(4)], 0).astype(np.uint8)
     bits, impossible = decompress_lanes(tags, np.ascontiguousarray(vectors).view("<u4").reshape(-1), b)
 
     faults = []
     if tags[count:].any():
-        faults.append(Fault(plane_bytes - 2, groups - 1, "an absent lane of the last group has a tag"))
-    if total > len(block) - plane_bytes:
-        lane = int(np.argmax(ends > len(block) - plane_bytes))
+        faults.append(Fault(table_bytes - 2, groups - 1, "an absent lane of the last group has a tag"))
+    if total > len(block) - table_bytes:
+        lane = int(np.argmax(ends > len(block) - table_bytes))
         faults.append(Fault(len(block), lane // wire.GROUP_LANES, "it ends inside the data"))
     if impossible.any():
         lane = int(np.argmax(impossible))
         reason = "the exponent of an 8-bit vector falls below 1"
-        faults.append(Fault(plane_bytes + int(ends[lane] - sizes[lane]), lane // wire.GROUP_LANES, reason))
-    if total < size - plane_bytes:
-        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
+        faults.append(Fault(table_bytes + int(ends[lane] - sizes[lane]), lane // wire.GROUP_LANES, reason))
+    if total < size - table_bytes:
+        faults.append(Fault(table_bytes + total, groups, "bytes are left over"))
     fault = min(faults, key=lambda found: found.group, default=None)
     if fault:
         bits[fault.group * wire.GROUP_LANES :] = 0
     return bits[:count], tags[:count], fault
 
 
-def plane_bytes(lanes: int) -> int:
-    """Return the size in bytes of the tag plane."""
+def table_bytes(lanes: int) -> int:
+    """Return the size in bytes of the tag table."""
     return -(-lanes // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
 
 
-def data_bytes(plane: Bytes, lanes: int) -> int:
-    """Return the bytes of data that a plane announces, those of absent lanes included."""
-    return int(TAG_BYTES[(plane[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
+def data_bytes(table: Bytes, lanes: int) -> int:
+    """Return the bytes of data that a table announces, those of absent lanes included."""
+    return int(TAG_BYTES[(table[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
 
 
 def block(bits: Bits, p: Coder) -> bytes:

@@ -48,8 +48,8 @@ def step_of(e0: int) -> float:
     return math.ldexp(1.0, checked(e0) - wire.EXPONENT_BIAS + 1)
 
 
-def code_plane_bytes(groups: int) -> int:
-    """Return the size in bytes of the code plane of some groups."""
+def code_table_bytes(groups: int) -> int:
+    """Return the size in bytes of the code table of some groups."""
     return -(-groups // wire.CODE_WORD_GROUPS) * wire.CODE_WORD_BYTES
 
 
@@ -95,9 +95,9 @@ def group_codes(lanes: Lanes, kind: LaneType = FP32_LANES) -> Codes:
 
 
 def pack_block(lanes: Lanes, kind: LaneType = FP32_LANES) -> bytes:
-    """Pack the lanes' code plane and data."""
+    """Pack the lanes' code table and data."""
     codes = group_codes(lanes, kind)
-    nibbles = np.zeros(2 * code_plane_bytes(len(codes)), np.uint8)
+    nibbles = np.zeros(2 * code_table_bytes(len(codes)), np.uint8)
     nibbles[: len(codes)] = codes
     z = _in_groups(lanes.z, kind)
     each_bit = (z[:, np.newaxis, :] >> np.arange(kind.planes, dtype=np.uint32)[:, np.newaxis]) & 1
@@ -111,12 +111,12 @@ def pack_block(lanes: Lanes, kind: LaneType = FP32_LANES) -> bytes:
 
 
 def read_codes(block: bytes, groups: int) -> Codes:
-    """Read every nibble of a whole code plane, as ``uint8[4 * ceil(G / 4)]``.
+    """Read every nibble of a whole code table, as ``uint8[4 * ceil(G / 4)]``.
 
     Those past the last group are included.
     """
-    plane = np.frombuffer(block, np.uint8, code_plane_bytes(groups))
-    return np.stack((plane & 15, plane >> 4), axis=1).reshape(-1)
+    table = np.frombuffer(block, np.uint8, code_table_bytes(groups))
+    return np.stack((table & 15, table >> 4), axis=1).reshape(-1)
 
 
 def examine_block(
@@ -129,19 +129,19 @@ def examine_block(
     """
     size = len(block) if size is None else size
     groups = -(-count // kind.group_lanes)
-    plane_bytes = code_plane_bytes(groups)
-    if len(block) < plane_bytes:
+    table_bytes = code_table_bytes(groups)
+    if len(block) < table_bytes:
         nothing = np.zeros(count, _word(kind)), np.zeros(groups, np.uint8)
-        return *nothing, Fault(len(block), 0, "it ends inside the code plane")
+        return *nothing, Fault(len(block), 0, "it ends inside the code table")
     nibbles = read_codes(block, groups)
     codes, rest = nibbles[:groups], nibbles[groups:]
     sizes = np.array(kind.code_bytes)[codes]
     ends = np.cumsum(sizes)
     starts, total = ends - sizes, int(sizes.sum())
 
-    available = len(block) - plane_bytes
+    available = len(block) - table_bytes
     data = np.zeros(max(total, available) + wire.BURST_BYTES, np.uint8)
-    data[:available] = np.frombuffer(block, np.uint8, offset=plane_bytes)
+    data[:available] = np.frombuffer(block, np.uint8, offset=table_bytes)
     places = np.arange(wire.BURST_BYTES)
     stored = np.where(places < sizes[:, np.newaxis], data[starts[:, np.newaxis] + places], 0).astype(np.uint8)
     planes = stored[:, : kind.planes * kind.group_lanes // 8].reshape(groups, kind.planes, -1)
@@ -154,7 +154,7 @@ def examine_block(
     if rest.any():
         nibble = groups + int(np.argmax(rest > 0))
         first = (groups - 1) // wire.CODE_WORD_GROUPS * wire.CODE_WORD_GROUPS
-        faults.append(Fault(nibble // 2, first, "the code plane goes on after the last group"))
+        faults.append(Fault(nibble // 2, first, "the code table goes on after the last group"))
     if total > available:
         cut = int(np.argmax(ends > available))
         faults.append(Fault(len(block), cut, "it ends inside the data"))
@@ -166,25 +166,25 @@ def examine_block(
         else:
             of_a_plane = (1 << kind.group_lanes) - (1 << used)
             absent.view(f"<u{kind.group_lanes // 8}")[:] &= of_a_plane
-        at = plane_bytes + int(starts[-1]) + int(np.argmax(absent > 0))
+        at = table_bytes + int(starts[-1]) + int(np.argmax(absent > 0))
         faults.append(Fault(at, groups - 1, "an absent lane of the last group is not zero"))
-    if total < size - plane_bytes:
-        faults.append(Fault(plane_bytes + total, groups, "bytes are left over"))
+    if total < size - table_bytes:
+        faults.append(Fault(table_bytes + total, groups, "bytes are left over"))
     fault = min(faults, key=lambda found: found.group, default=None)
     if fault:
         bits[fault.group * kind.group_lanes :] = 0
     return bits[:count], codes, fault
 
 
-def plane_bytes(lanes: int) -> int:
-    """Return the size in bytes of the code plane."""
-    return code_plane_bytes(-(-lanes // wire.GROUP_LANES))
+def table_bytes(lanes: int) -> int:
+    """Return the size in bytes of the code table."""
+    return code_table_bytes(-(-lanes // wire.GROUP_LANES))
 
 
-def data_bytes(plane: Bytes, lanes: int) -> int:
-    """Return the bytes of data that a plane announces; nibbles after the last group do not count."""
+def data_bytes(table: Bytes, lanes: int) -> int:
+    """Return the bytes of data that a table announces; nibbles after the last group do not count."""
     groups = -(-lanes // wire.GROUP_LANES)
-    return int(np.array(wire.CODE_BYTES)[read_codes(plane.tobytes(), groups)[:groups]].sum())
+    return int(np.array(wire.CODE_BYTES)[read_codes(table.tobytes(), groups)[:groups]].sum())
 
 
 def block(bits: Bits, p: Coder) -> bytes:

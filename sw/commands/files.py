@@ -224,8 +224,8 @@ def _stream_classes(header: Header) -> NDArray[np.int64]:
     counts = np.zeros(len(spec.classes), np.int64)
     for first, start in zip(range(0, header.count, wire.STREAM_LANES), starts.tolist(), strict=True):
         there = spec.units(min(header.count - first, wire.STREAM_LANES))
-        plane = payload[start : start + -(-there // len(places))]
-        found = (plane[:, np.newaxis] >> places) & (len(spec.classes) - 1)
+        table = payload[start : start + -(-there // len(places))]
+        found = (table[:, np.newaxis] >> places) & (len(spec.classes) - 1)
         counts += np.bincount(found.reshape(-1)[:there], minlength=len(spec.classes))
     return counts
 

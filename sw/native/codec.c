@@ -157,12 +157,12 @@ static bool fits(const call *c, const Py_buffer *x, const Py_buffer *out)
 static PyObject *fail(status result, size_t at, int scale, Py_ssize_t capacity)
 {
     static const char *const reasons[] = {
-        [CUT_IN_TAGS] = "it ends inside the tag plane",
-        [CUT_IN_CODES] = "it ends inside the code plane",
+        [CUT_IN_TAGS] = "it ends inside the tag table",
+        [CUT_IN_CODES] = "it ends inside the code table",
         [CUT_IN_DATA] = "it ends inside the data",
         [ABSENT_TAG] = "an absent lane of the last group has a tag",
         [IMPOSSIBLE] = "the exponent of an 8-bit vector falls below 1",
-        [ABSENT_CODE] = "the code plane goes on after the last group",
+        [ABSENT_CODE] = "the code table goes on after the last group",
         [ABSENT_VALUE] = "an absent lane of the last group is not zero",
         [LEFT_OVER] = "bytes are left over",
         [WRONG_INDEX] = "the index does not fit the blocks",
@@ -309,13 +309,13 @@ static PyObject *offsets(PyObject *module, PyObject *const *arguments, Py_ssize_
     if (!stream)
         return NULL;
     c.s.coder = c.s.kernel->coders[codec];
-    const size_t plane = c.s.coder->format->plane_bytes(STREAM_LANES);
+    const size_t table = c.s.coder->format->table_bytes(STREAM_LANES);
     const Py_ssize_t run_lanes = blocks * STREAM_LANES;
     const Py_ssize_t runs = lanes / run_lanes + (lanes % run_lanes != 0);
     size_t at = 0;
     PyObject *answer = NULL;
     /* Every block has at least its tags or codes: a count beyond that is refused before memory is allocated. */
-    if ((size_t)lanes / STREAM_LANES > (size_t)stream->len / plane) {
+    if ((size_t)lanes / STREAM_LANES > (size_t)stream->len / table) {
         fail(CUT_IN_DATA, (size_t)stream->len, 0, 0);
     } else if ((answer = PyBytes_FromStringAndSize(NULL, 8 * runs))) {
         uint8_t *start = (uint8_t *)PyBytes_AS_STRING(answer);

@@ -20,12 +20,12 @@ const uint8_t *readable_block(const settings *s, const uint8_t *stream, size_t s
     const size_t available = size - at, worst = c->format->worst_bytes(lanes);
     if (available >= worst + SLACK)
         return stream + at;
-    /* The plane may ask for more than there is. From here on a private copy is used, which cannot change. */
-    const size_t copied = smaller(available, worst), plane = c->format->plane_bytes(lanes);
-    if (copied < plane)
+    /* The table may ask for more than there is. From here on a private copy is used, which cannot change. */
+    const size_t copied = smaller(available, worst), table = c->format->table_bytes(lanes);
+    if (copied < table)
         return NULL;
     memcpy(copy, stream + at, copied);
-    if (c->data_bytes(copy, lanes) > copied - plane)
+    if (c->data_bytes(copy, lanes) > copied - table)
         return NULL;
     memset(copy + copied, 0, SLACK);
     return copy;
@@ -65,7 +65,7 @@ static status decompress_block(const settings *s, const uint8_t *stream, size_t 
         bytes = c->decompress_add(block, lanes, s->p, addend, out);
     else
         bytes = c->decompress(block, lanes, s->p, addend ? values : out);
-    if (!bytes || !c->format->plane_is_sound(block, lanes))
+    if (!bytes || !c->format->table_is_sound(block, lanes))
         return c->format->describe_fault(stream, size, *at, lanes, s->p, at);
     *at += bytes;
     if (addend && s->p.lattice)
@@ -103,13 +103,13 @@ status decompress_blocks(const settings *s, const uint8_t *stream, size_t size, 
 static bool walk(const coder *c, const uint8_t *stream, size_t size, size_t lanes, size_t *at)
 {
     while (lanes) {
-        const size_t here = smaller(lanes, STREAM_LANES), plane = c->format->plane_bytes(here);
-        if (size - *at < plane)
+        const size_t here = smaller(lanes, STREAM_LANES), table = c->format->table_bytes(here);
+        if (size - *at < table)
             return false;
         const size_t data = c->data_bytes(stream + *at, here);
-        if (size - *at - plane < data)
+        if (size - *at - table < data)
             return false;
-        *at += plane + data;
+        *at += table + data;
         lanes -= here;
     }
     return true;

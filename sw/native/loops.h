@@ -76,9 +76,9 @@ INLINE const lane_bits *addend_from(const lane_bits *addend, size_t lane)
     {                                                                                                        \
         lossy_loop(x, lanes, p, out);                                                                        \
     }                                                                                                        \
-    attributes static size_t data_bytes(const uint8_t *plane, size_t lanes)                                  \
+    attributes static size_t data_bytes(const uint8_t *table, size_t lanes)                                  \
     {                                                                                                        \
-        return data_bytes_loop(plane, lanes);                                                                \
+        return data_bytes_loop(table, lanes);                                                                \
     }                                                                                                        \
     const coder name = {                                                                                     \
         .format = &(of_format),                                                                              \

@@ -35,7 +35,7 @@ static status lattice_sum(const settings *s, const uint8_t *stream, size_t size,
         uint8_t *to = fits ? out + *written : sum;
         status result = ahead ? s->coder->sum(block, buffer, FLOAT32, here, s->p, 0, to, &moved)
                               : s->coder->sum(block, addend, s->source, here, s->p, s->scale, to, &moved);
-        if (result == ABSENT_VALUE || !f->plane_is_sound(block, here))
+        if (result == ABSENT_VALUE || !f->table_is_sound(block, here))
             return f->describe_fault(stream, size, *at, here, s->p, at);
         if (result || overflows)
             return OVERFLOWED;

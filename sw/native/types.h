@@ -123,14 +123,14 @@ typedef enum {
  * stream's length is estimated. */
 typedef struct {
     /* Tags or codes. */
-    size_t (*plane_bytes)(size_t lanes);
+    size_t (*table_bytes)(size_t lanes);
     /* Of the largest block, and of the largest stream. */
     size_t (*worst_bytes)(size_t lanes);
     /* Adds to `counts` how many lanes have each tag, or how many groups have each code. */
-    void (*count)(const uint8_t *plane, size_t lanes, uint64_t counts[MAX_CLASSES]);
+    void (*count)(const uint8_t *table, size_t lanes, uint64_t counts[MAX_CLASSES]);
     size_t classes;
-    /* Whether the plane says nothing of what is absent. */
-    bool (*plane_is_sound)(const uint8_t *plane, size_t lanes);
+    /* Whether the table says nothing of what is absent. */
+    bool (*table_is_sound)(const uint8_t *table, size_t lanes);
     /* What is wrong with a block that did not decode, and the byte in the stream at which it is detected: the
      * fault of the first group that has one. A slow walk. */
     status (*describe_fault)(const uint8_t *stream, size_t size, size_t start, size_t lanes, parameters p,
@@ -153,14 +153,14 @@ typedef struct {
     /* The same of values of 16 bits, which are widened in registers; NULL if there is no such code. */
     size_t (*compress_half)(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out);
     /* Decodes a block, or adds it to the addend, which may be `out`, and returns its size. worst_bytes(lanes)
-     * + SLACK bytes can be read. Returns 0 for data that no encoder makes; the plane may be unsound. */
+     * + SLACK bytes can be read. Returns 0 for data that no encoder makes; the table may be unsound. */
     size_t (*decompress)(const uint8_t *block, size_t lanes, parameters p, lane_bits *out);
     size_t (*decompress_add)(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend,
                              lane_bits *out);
     /* What decompressing the compressed values gives; `out` may be `x`. Any number of lanes. */
     void (*lossy)(const lane_bits *x, size_t lanes, parameters p, lane_bits *out);
-    /* Bytes of data that a plane announces. */
-    size_t (*data_bytes)(const uint8_t *plane, size_t lanes);
+    /* Bytes of data that a table announces. */
+    size_t (*data_bytes)(const uint8_t *table, size_t lanes);
     /* The block of a block's values plus the addend's, multiplied by 2^scale and brought onto the lattice; the
      * scale is MOST_SUM_SCALE at most. Buffers as for `decompress` and `compress`. NULL of a codec without
      * a lattice. */

@@ -88,8 +88,8 @@ class CodecSpec:
     modes: tuple[Mode, ...] = ()
     bf16_lanes: bool = False
     """True if frames can have bf16 lanes, too (section 10)."""
-    plane: str
-    """The content of a block's first plane: tags or codes."""
+    entry: str
+    """What the table at a block's head has entries of: tags or codes."""
     word_groups: int
     """Groups whose tags or codes share a word of two bytes."""
     unit: str
@@ -114,11 +114,11 @@ class CodecSpec:
 
     @property
     def class_bits(self) -> int:
-        """Bits of a tag or code in the plane."""
+        """Bits of a tag or code in the table."""
         return (len(self.classes) - 1).bit_length()
 
     @property
-    def lanes_of_plane_byte(self) -> int:
+    def lanes_of_table_byte(self) -> int:
         """Lanes whose tags or codes share a byte."""
         return GROUP_LANES * self.word_groups // WORD_BYTES
 
@@ -126,7 +126,7 @@ class CodecSpec:
         """Count the units, full or not, of this many lanes."""
         return -(-lanes // self.unit_lanes)
 
-    def plane_bytes(self, lanes: int) -> int:
+    def table_bytes(self, lanes: int) -> int:
         """Return the bytes of the tags or codes of this many lanes."""
         groups = -(-lanes // GROUP_LANES)
         return WORD_BYTES * -(-groups // self.word_groups)
@@ -134,7 +134,7 @@ class CodecSpec:
     def stream_bytes(self, counts: Iterable[int]) -> int:
         """Return the bytes of a stream whose classes have these counts."""
         sizes = [(count, each.size * count) for count, each in zip(counts, self.classes, strict=True)]
-        return self.plane_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
+        return self.table_bytes(self.unit_lanes * sum(n for n, _ in sizes)) + sum(size for _, size in sizes)
 
     def mode_of(self, mode: str | None) -> Mode | None:
         """Return the named mode, or the default for None. ``ValueError`` if the codec does not have it."""

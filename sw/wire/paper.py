@@ -80,7 +80,7 @@ SPEC = CodecSpec(
     ),
     rule="1 <= E0 <= T <= 127 and T <= B",
     modes=MODES,
-    plane="tag",
+    entry="tag",
     word_groups=1,
     unit="lanes",
     unit_lanes=1,

@@ -25,7 +25,7 @@ RAW_CODE = 15
 """The group has a raw lane, and its data are its lanes' words, fp32 or bf16."""
 CODE_WORD_BYTES = WORD_BYTES
 CODE_WORD_GROUPS = 4
-"""Groups whose codes share a word of the code plane."""
+"""Groups whose codes share a word of the code table."""
 RAW_EXPONENT = 14
 """A lane is raw from a biased exponent of E0 + 14 on, that is from a magnitude of ``2**(14 - k)``."""
 
@@ -101,7 +101,7 @@ SPEC = CodecSpec(
     parameter_texts=("Biased exponent 127 - k for the error bound 2^-k.",),
     rule="113 <= E0 <= 126",
     bf16_lanes=True,
-    plane="code",
+    entry="code",
     word_groups=CODE_WORD_GROUPS,
     unit="groups",
     unit_lanes=GROUP_LANES,

@@ -23,7 +23,7 @@ from inceptionn.hdl.codec.shape import EngineShape
 FIGURES = {
     "nic": Figures(20_000, 30_000, 18.5, 0, 12, 150.0),
     "compressor": Figures(6_000, 7_500, 8, 0, 9, 200.0),
-    "tag_plane": Figures(275, 296, 0, 0, 3, None),
+    "tag_table": Figures(275, 296, 0, 0, 3, None),
 }
 
 
@@ -109,7 +109,7 @@ def test_table_and_json(
     measured: dict[str, Figures], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "new" / "report.json"
-    assert cli.main(["report", "nic", "tag_plane", "--json", str(path)]) == 0
+    assert cli.main(["report", "nic", "tag_table", "--json", str(path)]) == 0
     out = capsys.readouterr().out
     assert "20,000 (4.62%)" in out
     assert "30,000 (3.46%)" in out
@@ -122,7 +122,7 @@ def test_table_and_json(
         "bram": 1470,
         "dsp": 3600,
     }
-    assert facts["components"] == {name: asdict(FIGURES[name]) for name in ("nic", "tag_plane")}
+    assert facts["components"] == {name: asdict(FIGURES[name]) for name in ("nic", "tag_table")}
     assert facts["commit"] not in ("", None)
 
 
@@ -153,9 +153,9 @@ def test_history_shows_a_regression(
 
     # Percentages of small numbers are noise.
     measured["nic"] = FIGURES["nic"]
-    measured["tag_plane"] = replace(FIGURES["tag_plane"], lut=275 + 16, levels=4)
+    measured["tag_table"] = replace(FIGURES["tag_table"], lut=275 + 16, levels=4)
     assert cli.main([*command, "--compare"]) == 0
-    measured["tag_plane"] = replace(FIGURES["tag_plane"], dsp=1)
+    measured["tag_table"] = replace(FIGURES["tag_table"], dsp=1)
     assert cli.main([*command, "--compare"]) == 1
 
     capsys.readouterr()

@@ -128,9 +128,9 @@ static uint8_t *spoil(settings s, uint8_t *stream, size_t *size, size_t lanes)
     spoilt = exactly(now);
     for (size_t i = 0; i < now; i++)
         spoilt[i] = i < *size && how != 4 ? stream[i] : (uint8_t)draw(256);
-    const size_t plane = smaller(now, s.coder->format->plane_bytes(lanes));
+    const size_t table = smaller(now, s.coder->format->table_bytes(lanes));
     for (uint64_t flips = how == 3 ? 1 + draw(4) : 0; flips && now; flips--)
-        spoilt[draw(draw(2) ? now : plane)] ^= (uint8_t)(1u << draw(8));
+        spoilt[draw(draw(2) ? now : table)] ^= (uint8_t)(1u << draw(8));
     free(stream);
     *size = now;
     return spoilt;

@@ -501,7 +501,7 @@ def test_index_ignores_codes_after_the_last_group(path: str, mixed) -> None:
         assert planes.index(bytes(stream), count).offsets == bytes(8)
         with pytest.raises(ValueError, match="bytes are left over$"):
             planes.index(bytes(stream) + bytes(3), count)
-        with pytest.raises(ValueError, match=f"at byte {nibble // 2}: the code plane goes on"):
+        with pytest.raises(ValueError, match=f"at byte {nibble // 2}: the code table goes on"):
             planes.decompress(bytes(stream), count)
 
 

@@ -145,13 +145,13 @@ def test_lane_vectors(path: str) -> None:
         for first in range(0, len(x), wire.STREAM_LANES):
             tags = case["tags"][first : first + wire.STREAM_LANES]
             vectors = case["vectors"].split()[first : first + wire.STREAM_LANES]
-            plane = -(-len(tags) // 8) * 2
+            table = -(-len(tags) // 8) * 2
             data = b"".join(bytes.fromhex(vector)[::-1] for vector in vectors if vector != ".")
-            numbers = np.unpackbits(np.frombuffer(stream, np.uint8, plane, at), bitorder="little")
+            numbers = np.unpackbits(np.frombuffer(stream, np.uint8, table, at), bitorder="little")
             found = (numbers[0::2] + 2 * numbers[1::2])[: len(tags)]
             assert "".join(map(str, found)) == tags
-            assert stream[at + plane : at + plane + len(data)] == data
-            at += plane + len(data)
+            assert stream[at + table : at + table + len(data)] == data
+            at += table + len(data)
         assert at == len(stream)
 
 

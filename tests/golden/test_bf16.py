@@ -130,7 +130,7 @@ def test_largest_block() -> None:
     [
         ("", 1, 0, 0),
         ("00", 1, 1, 0),
-        ("000000", 80, 3, 0),  # the second word of the code plane is cut
+        ("000000", 80, 3, 0),  # the second word of the code table is cut
         ("0000", 1, None, None),
         ("01000100", 1, None, None),
         ("0100", 1, 2, 0),

@@ -44,7 +44,7 @@ def test_block_round_trip(kind: str, params: wire.Parameters) -> None:
 
 
 def test_block_is_its_groups() -> None:
-    """The data of a block is that of its bursts one by one, the tag plane their tag words."""
+    """The data of a block is that of its bursts one by one, the tag table their tag words."""
     x = floats("edges", 100)
     bursts = [golden.compress_block(x[i : i + 8], BOUNDED) for i in range(0, 100, 8)]
     assert golden.compress_block(x, BOUNDED) == b"".join(b[:2] for b in bursts) + b"".join(
@@ -63,7 +63,7 @@ def test_every_nan_survives() -> None:
 @pytest.mark.parametrize(
     ("block", "count", "b", "offset", "group"),
     [
-        ("", 1, 122, 0, 0),  # no tag plane
+        ("", 1, 122, 0, 0),  # no tag table
         ("00", 1, 122, 1, 0),
         ("000000", 9, 122, 3, 0),
         ("0000", 8, 122, None, None),
@@ -117,12 +117,12 @@ def test_random_blocks_decode_or_are_malformed() -> None:
     for _ in range(3000):
         count = source.randint(1, 12)
         words = [source.choice((0, 1, 2, 3, 5, source.getrandbits(16))) for _ in range(-(-count // 8))]
-        plane = b"".join(word.to_bytes(2, "little") for word in words)
+        table = b"".join(word.to_bytes(2, "little") for word in words)
         data = source.randbytes(source.randint(0, 12))
         b = source.choice((0, 3, 122, 127))
         needed = sum((0, 1, 2, 4)[word >> i & 3] for word in words for i in range(0, 16, 2))
         absent = words[-1] >> 2 * ((count - 1) % 8 + 1)
-        _, _, fault = examine_block(plane + data, count, b)
+        _, _, fault = examine_block(table + data, count, b)
         if needed != len(data) or absent:
             assert fault is not None
         elif fault is not None:
@@ -166,7 +166,7 @@ def test_malformed_stream() -> None:
     for bad, count, offset in (
         (stream + b"\0", 4100, len(stream)),
         (stream[:-1], 4100, len(stream) - 1),
-        (stream[: first + 100], 4100, first + 100),  # inside the second tag plane
+        (stream[: first + 100], 4100, first + 100),  # inside the second tag table
         (stream[:first], 4100, first),
         (stream, 4096, last),
         (stream, 0, 0),

@@ -344,7 +344,7 @@ def test_cut_anywhere(config: EngineConfig) -> None:
     ("codec", "name", "unspecified_from"),
     [
         ("paper", "no block", 54),
-        ("paper", "frame ends inside the tag plane", 54),
+        ("paper", "frame ends inside the tag table", 54),
         ("paper", "frame ends inside a vector of the second group", 54 + 32),
         ("paper", "data one byte short", 54),
         ("paper", "one byte left over", None),
@@ -352,7 +352,7 @@ def test_cut_anywhere(config: EngineConfig) -> None:
         ("paper", "exponent -6", 54 + 32),
         ("paper", "impossible vector in the third group", 54 + 64),
         ("planes", "no block", 54),
-        ("planes", "frame ends inside the code plane", 54),
+        ("planes", "frame ends inside the code table", 54),
         ("planes", "frame ends inside the second group", 54 + 32),
         ("planes", "ends inside the third group of four", 54 + 64),
         ("planes", "one byte left over", None),

@@ -148,7 +148,7 @@ def test_each_code_by_hand(code: int, lowest: float, highest: float) -> None:
         assert planes.decompress_block(block, lane + 1, 117).tobytes() == planes.lossy(x).tobytes()
 
 
-def test_code_plane_by_hand() -> None:
+def test_code_table_by_hand() -> None:
     """Nibbles, low one first, in words of four groups."""
     x = np.zeros(41, np.float32)
     for number, steps in enumerate((-1, 1, -2, 0, 2, -4)):
@@ -212,7 +212,7 @@ def test_no_gradient_looks_like_a_shim() -> None:
     [
         ("", 1, 0, 0),
         ("00", 1, 1, 0),
-        ("000000", 40, 3, 0),  # the second word of the code plane is cut
+        ("000000", 40, 3, 0),  # the second word of the code table is cut
         ("0000", 1, None, None),
         ("010001", 1, None, None),
         ("0100", 1, 2, 0),

@@ -76,22 +76,22 @@ def test_blocks_follow_from_the_lanes() -> None:
     }
     packed = 0
     for each in content["blocks"]:
-        table = by_parameters[each["e0"], each["t"], each["b"]]
+        known = by_parameters[each["e0"], each["t"], each["b"]]
         words = [each["input"][i : i + 8] for i in range(0, len(each["input"]), 8)]
         patterns = [bytes.fromhex(word)[::-1].hex() for word in words]
         assert len(patterns) == each["count"]
-        if not all(pattern in table for pattern in patterns):
+        if not all(pattern in known for pattern in patterns):
             continue
-        plane, data, output = "", "", ""
+        table, data, output = "", "", ""
         for first in range(0, len(patterns), 8):
             word = 0
             for i, pattern in enumerate(patterns[first : first + 8]):
-                tag, vector, back = table[pattern]
+                tag, vector, back = known[pattern]
                 word |= int(tag) << 2 * i
                 data += bytes.fromhex(vector)[::-1].hex() if vector != "." else ""
                 output += bytes.fromhex(back)[::-1].hex()
-            plane += word.to_bytes(2, "little").hex()
-        assert (each["block"], each["output"]) == (plane + data, output)
+            table += word.to_bytes(2, "little").hex()
+        assert (each["block"], each["output"]) == (table + data, output)
         packed += 1
     assert packed >= 20
     assert {each["offset"] >= len(each["block"]) // 2 for each in content["malformed"]} == {True, False}
@@ -138,8 +138,8 @@ def test_blocks_of_planes_follow_from_the_lanes(name: str, size: int, most: int)
                 data += bits.to_bytes(group_lanes // 8, "little")
         seen.update(codes)
         nibbles = codes + [0] * (-len(codes) % 4)
-        plane_bytes = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
-        assert each["block"] == (plane_bytes + data).hex()
+        table_bytes = bytes(a | b << 4 for a, b in zip(nibbles[::2], nibbles[1::2], strict=True))
+        assert each["block"] == (table_bytes + data).hex()
         packed += 1
     assert packed >= 10
     assert len(seen) > (4 if size == 4 else 1)

@@ -157,7 +157,7 @@ REASONS: dict[str, dict[str, str]] = {
     "compression_engine-d6c3dac09f37": {
         "inv recorder.port$3747$0[184]": _RENUMBERED,
     },
-    "code_plane-cecfcc210559": {
+    "code_table-cecfcc210559": {
         "const0 $auto$ff.cc:337:slice$66.SRST[0]": "a word's first group sets it before it is read",
     },
     "queue-ed52ebdede39": {

@@ -27,7 +27,7 @@ from inceptionn.sim.golden.values import bf16_payload
 from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.sim.replay import referee, replay
-from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients, plane_bytes
+from inceptionn.sim.replay.payloads import PAYLOADS, RAW, gradients, table_bytes
 from inceptionn.sim.replay.performance import TIMESTAMPS, segments
 from inceptionn.sim.replay.ratios import ratios
 from inceptionn.sim.replay.tables import print_tables
@@ -314,8 +314,8 @@ def test_payloads_of_every_code_and_bytes_of_planes() -> None:
             counts = alone(frame, config).counts
             if kind.startswith("code"):
                 assert max(range(16), key=counts.__getitem__) == int(kind.split()[1].rstrip(",")), kind
-    assert [plane_bytes("paper", n) for n in (4, 32, 36, 1460)] == [2, 2, 4, 92]
-    assert [plane_bytes("planes", n) for n in (4, 32, 128, 132, 1460)] == [2, 2, 2, 4, 24]
+    assert [table_bytes("paper", n) for n in (4, 32, 36, 1460)] == [2, 2, 4, 92]
+    assert [table_bytes("planes", n) for n in (4, 32, 128, 132, 1460)] == [2, 2, 2, 4, 24]
 
 
 @pytest.mark.parametrize("codec", NIC_CODECS)

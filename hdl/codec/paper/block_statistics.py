@@ -17,7 +17,7 @@ from .. import block_statistics
 class Statistics(data.Struct):
     """A finished block in numbers. Sums are of little-endian 16-bit words, modulo 65535."""
 
-    block_bytes: 14  # tag plane and data
+    block_bytes: 14  # tag table and data
     block_sum: 16  # of the block's bytes
     cleared_sum: 16  # of the bits that the lossy payload lacks: original minus lossy
     counts: data.ArrayLayout(12, 4)  # lanes by tag; absent lanes are not counted

@@ -13,7 +13,7 @@ from .. import compressor
 from ..block_store import BlockStore
 from .block_statistics import BlockStatistics, Statistics
 from .compression_unit import CompressionUnit
-from .tag_plane import TagPlane
+from .tag_table import TagTable
 
 
 class Compressor(compressor.Compressor):
@@ -22,10 +22,10 @@ class Compressor(compressor.Compressor):
     ::
 
         burst ─► CompressionUnit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
-                                  └─ tag words ────► TagPlane ──────► tag ring ──┴─ BlockStore ─► beat
+                                  └─ tag words ────► TagTable ──────► tag ring ──┴─ BlockStore ─► beat
 
     A block can be read 22 cycles after its last burst, with 16 lanes 26. With 16 lanes, some blocks need an
-    idle cycle (:class:`TagPlane`).
+    idle cycle (:class:`TagTable`).
 
     Parameters and members are those of the base.
     """
@@ -43,12 +43,12 @@ class Compressor(compressor.Compressor):
         ]
         return unit.latency, unit.aligned, unit.size
 
-    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        m.submodules.plane = plane = TagPlane(self.width)
-        words = plane.words.payload
-        wiring.connect(m, plane.beats, store.tags)
+    def _table(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
+        m.submodules.table = table = TagTable(self.width)
+        words = table.words.payload
+        wiring.connect(m, table.beats, store.tags)
         m.d.comb += [
-            plane.words.valid.eq(marks.valid),
+            table.words.valid.eq(marks.valid),
             words.first.eq(marks.first),
             words.last.eq(marks.last),
             words.place.eq(marks.place),

@@ -15,7 +15,7 @@ from .tag_decoder import TagDecoder
 
 
 class Decompressor(decompressor.Decompressor):
-    """Blocks of tag words and vectors to fp32 bursts (paper, Fig. 10, with the tag plane in front).
+    """Blocks of tag words and vectors to fp32 bursts (paper, Fig. 10, with the tag table in front).
 
     A block is malformed, too, if it holds a vector whose exponent would fall below 1, or tags an absent lane
     of its last group. Latency: 25 cycles from a block's first beat, with 16 lanes 27. A beat's ``base`` is

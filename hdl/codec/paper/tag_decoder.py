@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the tag planes of successive blocks to a stream of groups with their places in the data."""
+"""From the tag tables of successive blocks to a stream of groups with their places in the data."""
 
 from amaranth.hdl import Cat, Module, Value
 
 from inceptionn.wire import GROUP_LANES, Tag
 
 from ...parts.pipeline import Pipeline
-from ..plane_decoder import PlaneDecoder, quarter
+from ..table_decoder import TableDecoder, quarter
 
 
 def vector_bytes(tag: Value) -> Value:
@@ -14,11 +14,11 @@ def vector_bytes(tag: Value) -> Value:
     return Cat(tag == Tag.BITS8, tag == Tag.BITS16, tag == Tag.RAW)
 
 
-class TagDecoder(PlaneDecoder):
+class TagDecoder(TableDecoder):
     """Finds every group's place in the data from the tags alone (the paper's Tag Decoder, Fig. 10).
 
     A group's marks are its tag word, ``tags``. Its ``fault``: an absent lane has a tag, or the block is
-    unusable. All else as of :class:`PlaneDecoder`.
+    unusable. All else as of :class:`TableDecoder`.
     """
 
     MARKS = "tags"

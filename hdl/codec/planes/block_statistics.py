@@ -13,7 +13,7 @@ from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from ...parts.pipeline import Pipeline
 from .. import block_statistics
-from ..word_plane import plane_words
+from ..word_table import table_words
 from .lane_quantiser import LaneQuantiser
 from .plane_unit import CODE_BITS, PlaneUnit
 
@@ -21,7 +21,7 @@ from .plane_unit import CODE_BITS, PlaneUnit
 class Statistics(data.Struct):
     """A finished block in numbers. Sums are of little-endian 16-bit words, modulo 65535."""
 
-    block_bytes: 14  # code plane and data
+    block_bytes: 14  # code table and data
     block_sum: 16  # of the block's bytes
     cleared_sum: 16  # original minus lossy payload
     counts: data.ArrayLayout(9, CODES)  # groups by code
@@ -59,7 +59,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
                 "bursts": coded_burst(width),  #: With its vector.
                 #: Earlier than the burst's vector, by the Plane Unit's latency minus the quantisers'.
                 "gains": burst_gain(width),
-                "words": plane_words(width),  #: Of the Code Plane.
+                "words": table_words(width),  #: Of the Code Table.
             },
         )
 
@@ -80,7 +80,7 @@ class BlockStatistics(block_statistics.BlockStatistics):
         gained_waits = self.latency + lead - gained_sum.latency
         gained = delayed(m, gained_sum.sums.payload, gained_waits, name="gained_sum")
 
-        # The first register lets the adder lie far from the Code Plane.
+        # The first register lets the adder lie far from the Code Table.
         words = Pipeline(m, "plane_", control={"ending"})
         words.stage(words=Mux(self.words.valid, self.words.payload.words, 0), ending=self.words.payload.last)
         plane_sum = self._sum_words(m, words.words, words.ending)

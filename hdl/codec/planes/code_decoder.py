@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the code planes of successive blocks to a stream of groups with their places in the data."""
+"""From the code tables of successive blocks to a stream of groups with their places in the data."""
 
 from amaranth.hdl import Cat, Module, Mux
 
 from inceptionn.wire import CODE_WORD_BYTES, CODE_WORD_GROUPS
 
 from ...parts.pipeline import Pipeline
-from ..plane_decoder import PlaneDecoder, quarter
+from ..table_decoder import TableDecoder, quarter
 from .plane_unit import CODE_BITS, code_bytes
 
 _WORD_BITS = 8 * CODE_WORD_BYTES
 
 
-class CodeDecoder(PlaneDecoder):
+class CodeDecoder(TableDecoder):
     """Finds every group's place in the data from the codes alone (the counterpart of the Tag Decoder).
 
-    A group's marks are its code, ``codes``. Its ``fault``: the code plane's last word holds more than the
-    block's codes, or the block is unusable. All else as of :class:`PlaneDecoder`.
+    A group's marks are its code, ``codes``. Its ``fault``: the code table's last word holds more than the
+    block's codes, or the block is unusable. All else as of :class:`TableDecoder`.
 
     With ``width.bf16`` the marks have one more bit above the codes: the block has bf16 lanes, which its
     ``base`` says, from 128 on.

@@ -12,7 +12,7 @@ from ...parts.pipeline import Pipeline
 from .. import compressor
 from ..block_store import BlockStore
 from .block_statistics import BlockStatistics, Statistics
-from .code_plane import CodePlane
+from .code_table import CodeTable
 from .lane_quantiser import LaneQuantiser
 from .plane_unit import PlaneUnit
 
@@ -23,7 +23,7 @@ class Compressor(compressor.Compressor):
     ::
 
         burst ─► PlaneUnit ─┬─ vector, size ─► AlignmentUnit ─► data ring ─┐
-                            └─ codes ────────► CodePlane ─────► tag ring ──┴─ BlockStore ─► beat
+                            └─ codes ────────► CodeTable ─────► tag ring ──┴─ BlockStore ─► beat
 
     A block can be read 20 cycles after its last burst, with 16 lanes 24. With 16 lanes no block needs an idle
     cycle. ``t`` and ``b`` are not used.
@@ -42,18 +42,18 @@ class Compressor(compressor.Compressor):
         ]
         return unit.latency, unit.aligned, unit.size
 
-    def _plane(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
-        m.submodules.plane = self._codes = plane = CodePlane(self.width)
-        codes = plane.codes.payload
-        wiring.connect(m, plane.beats, store.tags)
+    def _table(self, m: Module, marks: Pipeline, store: BlockStore) -> Value | int:
+        m.submodules.table = self._codes = table = CodeTable(self.width)
+        codes = table.codes.payload
+        wiring.connect(m, table.beats, store.tags)
         m.d.comb += [
-            plane.codes.valid.eq(marks.valid),
+            table.codes.valid.eq(marks.valid),
             codes.first.eq(marks.first),
             codes.last.eq(marks.last),
             codes.place.eq(marks.place),
             codes.codes.eq(self._planes.codes),
         ]
-        return plane.begins
+        return table.begins
 
     def _statistics(self, m: Module, marks: Pipeline) -> Any:
         statistics = BlockStatistics(self.width)

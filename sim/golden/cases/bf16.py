@@ -61,7 +61,7 @@ def _payloads() -> Sequence:
             Case("UDP", udp(VALUES, tos=TOS), V.COMPRESSED),
             Case("UDP, VLAN", udp(VALUES, tos=TOS, vlan=1), V.COMPRESSED),
             Case("UDP, 33 lanes", udp(VALUES[:66], tos=TOS), V.ALIGNMENT),
-            # 68 bytes: shim and code plane take 10, the raw group 32.
+            # 68 bytes: shim and code table take 10, the raw group 32.
             Case("two bytes longer", _bf16(_lanes(*raw, 0x4080, *zeros, 0xBB00, 0)), V.EXPANDED),
             Case("as long as the payload", _bf16(_lanes(*raw, 0x4080, *zeros, 0, 0)), V.EXPANDED),
             Case("two bytes shorter", _bf16(_lanes(*raw, 0x4000, *zeros, 0, 0)), V.COMPRESSED),
@@ -214,9 +214,9 @@ def _malformed() -> Sequence:
         (
             sound("well formed, by hand", "04002a0091008c008000"),
             faulty("no block", ""),
-            faulty("ends inside the code plane", "00"),
-            faulty("ends inside the second word of the code plane", "000000", 80),
-            faulty("frame ends inside the code plane", "0000", cut=1),
+            faulty("ends inside the code table", "00"),
+            faulty("ends inside the second word of the code table", "000000", 80),
+            faulty("frame ends inside the code table", "0000", cut=1),
             Case("frame ends inside the data", good[:-1], V.MALFORMED),
             faulty("frame ends inside the second group", "2100" + "a1a1" + "b1b1b2b2", cut=3),
             faulty("data one byte short", "0200" + "202020"),

@@ -88,10 +88,10 @@ def malformed() -> Sequence:
         (
             Case("well formed, by hand", shimmed("01000000" + "a0", 16), V.RESTORED),
             Case("no block", shimmed("", 16), V.MALFORMED),
-            Case("ends inside the tag plane", shimmed("000000", 16), V.MALFORMED),
+            Case("ends inside the tag table", shimmed("000000", 16), V.MALFORMED),
             Case("frame ends with the shim", shimmed("00000000", 16, cut=4), V.MALFORMED),
-            Case("frame ends inside the tag plane", shimmed("00000000", 16, cut=1), V.MALFORMED),
-            Case("frame ends with the tag plane", shimmed("0100000000", 16, cut=1), V.MALFORMED),
+            Case("frame ends inside the tag table", shimmed("00000000", 16, cut=1), V.MALFORMED),
+            Case("frame ends with the tag table", shimmed("0100000000", 16, cut=1), V.MALFORMED),
             Case("frame ends inside the data", good[:-1], V.MALFORMED),
             Case(
                 "frame ends inside a vector of the second group",
@@ -100,7 +100,7 @@ def malformed() -> Sequence:
             ),
             Case("data one byte short", shimmed("05000000" + "20", 16), V.MALFORMED),
             Case("data one byte short, padded", shimmed("05000000" + "20", 16) + b"\x20\x20", V.MALFORMED),
-            Case("ends inside the tag plane, padded", shimmed("000000", 16) + bytes(2), V.MALFORMED),
+            Case("ends inside the tag table, padded", shimmed("000000", 16) + bytes(2), V.MALFORMED),
             Case("data 32 bytes short", shimmed("ffff0000", 16), V.MALFORMED),
             Case("one byte left over", shimmed("01000000" + "2020", 16), V.MALFORMED),
             Case("32 bytes left over", shimmed("000000000000000000000000" + "00" * 24, 16), V.MALFORMED),

@@ -91,7 +91,7 @@ TARGET_AVX2 static size_t compress(const lane_bits *x, size_t lanes, parameters 
     };
     /* From four bytes with negative tags to a number of four tags. */
     const __m256i pairs = _mm256_set1_epi16(0x0401), fours = _mm256_set1_epi32((int)0xFFF0FFFF);
-    uint8_t *data = out + tag_plane_bytes(lanes);
+    uint8_t *data = out + tag_table_bytes(lanes);
     size_t done = 0;
     while (lanes - done >= 32) {
         /* First the vectors and tags of some lanes, then their bytes: in one loop each step would
@@ -155,7 +155,7 @@ TARGET_AVX2 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters 
     const float unit8 = as_float((p.b - 31) << MANTISSA_BITS);
     const __m256 unit = _mm256_setr_ps(0, unit8, 0x1p-31f, 0, 0, unit8, 0x1p-31f, 0);
     const __m256 raw = _mm256_castsi256_ps(_mm256_setr_epi32(0, 0, 0, -1, 0, 0, 0, -1));
-    const uint8_t *data = block + tag_plane_bytes(lanes);
+    const uint8_t *data = block + tag_table_bytes(lanes);
     size_t done = 0;
     for (; done + 32 <= lanes; done += 32) {
         uint64_t words;

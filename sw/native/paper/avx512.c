@@ -23,7 +23,7 @@ TARGET_AVX512 static size_t compress(const lane_bits *x, size_t lanes, parameter
     const __m512i sign = _mm512_set1_epi32((int)0x80000000);
     const __m512i keep8 = sign, keep16 = _mm512_set1_epi32((int)0x80800000);
     const __m512i keep32 = _mm512_set1_epi32((int)0x80808080);
-    uint8_t *data = out + tag_plane_bytes(lanes);
+    uint8_t *data = out + tag_table_bytes(lanes);
     size_t done = 0;
     for (; done + 16 <= lanes; done += 16) {
         const __m512i f = _mm512_loadu_si512(x + done);
@@ -67,7 +67,7 @@ TARGET_AVX512 INLINE size_t decode(const uint8_t *block, size_t lanes, parameter
     const __m512 unit_of = _mm512_broadcast_f32x4(_mm_setr_ps(0, unit8, 0x1p-31f, 0));
     const __m512 keep_of = _mm512_broadcast_f32x4(_mm_castsi128_ps(
         _mm_setr_epi32(0, (int)0x80000000, (int)0x80800000, (int)0x80808080)));
-    const uint8_t *data = block + tag_plane_bytes(lanes);
+    const uint8_t *data = block + tag_table_bytes(lanes);
     size_t done = 0;
     for (; done + 16 <= lanes; done += 16) {
         uint32_t word;

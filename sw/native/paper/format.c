@@ -4,24 +4,24 @@
 
 static size_t worst_bytes(size_t lanes)
 {
-    return tag_plane_bytes(lanes) + lanes * LANE_BYTES;
+    return tag_table_bytes(lanes) + lanes * LANE_BYTES;
 }
 
-static void count(const uint8_t *plane, size_t lanes, uint64_t counts[MAX_CLASSES])
+static void count(const uint8_t *table, size_t lanes, uint64_t counts[MAX_CLASSES])
 {
     uint64_t found[4] = {0};
-    for (size_t byte = 0; byte < tag_plane_bytes(lanes); byte++)
+    for (size_t byte = 0; byte < tag_table_bytes(lanes); byte++)
         for (unsigned place = 0; place < 8; place += 2)
-            found[plane[byte] >> place & 3]++;
+            found[table[byte] >> place & 3]++;
     found[0] -= -lanes % GROUP_LANES;
     for (unsigned tag = 0; tag < 4; tag++)
         counts[tag] += found[tag];
 }
 
-static bool plane_is_sound(const uint8_t *plane, size_t lanes)
+static bool table_is_sound(const uint8_t *table, size_t lanes)
 {
-    const size_t last = tag_plane_bytes(lanes) - TAG_WORD_BYTES;
-    const unsigned word = plane[last] | (unsigned)plane[last + 1] << 8;
+    const size_t last = tag_table_bytes(lanes) - TAG_WORD_BYTES;
+    const unsigned word = table[last] | (unsigned)table[last + 1] << 8;
     return lanes % GROUP_LANES == 0 || word >> 2 * (lanes % GROUP_LANES) == 0;
 }
 
@@ -30,11 +30,11 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
 {
     static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
     const uint8_t *block = stream + start;
-    const size_t available = size - start, plane = tag_plane_bytes(lanes);
-    const size_t groups = plane / TAG_WORD_BYTES;
-    size_t cursor = plane, cut = groups, impossible = groups, impossible_at = 0;
+    const size_t available = size - start, table = tag_table_bytes(lanes);
+    const size_t groups = table / TAG_WORD_BYTES;
+    size_t cursor = table, cut = groups, impossible = groups, impossible_at = 0;
     *at = size;
-    if (available < plane)
+    if (available < table)
         return CUT_IN_TAGS;
     for (size_t lane = 0; lane < groups * GROUP_LANES && cut == groups; lane++) {
         const unsigned tag = block[lane / 4] >> 2 * (lane % 4) & 3;
@@ -50,9 +50,9 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
         }
         cursor += bytes;
     }
-    const size_t absent = plane_is_sound(block, lanes) ? groups : groups - 1;
+    const size_t absent = table_is_sound(block, lanes) ? groups : groups - 1;
     if (absent < groups && absent <= cut && absent <= impossible) {
-        *at = start + plane - TAG_WORD_BYTES;
+        *at = start + table - TAG_WORD_BYTES;
         return ABSENT_TAG;
     }
     if (impossible < cut) {
@@ -68,11 +68,11 @@ static bool valid(parameters p)
 }
 
 const format paper_format = {
-    .plane_bytes = tag_plane_bytes,
+    .table_bytes = tag_table_bytes,
     .worst_bytes = worst_bytes,
     .count = count,
     .classes = 4,
-    .plane_is_sound = plane_is_sound,
+    .table_is_sound = table_is_sound,
     .describe_fault = describe_fault,
     .valid = valid,
     .rule = "e0, t and b must be in ascending order",

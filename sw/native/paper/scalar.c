@@ -8,7 +8,7 @@
 
 static const uint8_t tag_bytes[4] = {0, 1, 2, 4};
 
-uint8_t *paper_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
+uint8_t *paper_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *table,
                              uint8_t *data)
 {
     const uint32_t e0 = p.e0 << MANTISSA_BITS, t = p.t << MANTISSA_BITS;
@@ -28,8 +28,8 @@ uint8_t *paper_compress_tail(const lane_bits *x, size_t done, size_t lanes, para
             data += tag_bytes[tag];
             word |= tag << 2 * i;
         }
-        plane[done / 4] = (uint8_t)word;
-        plane[done / 4 + 1] = (uint8_t)(word >> 8);
+        table[done / 4] = (uint8_t)word;
+        table[done / 4 + 1] = (uint8_t)(word >> 8);
         done += here;
     }
     return data;
@@ -56,12 +56,12 @@ static uint32_t restored(uint32_t aligned, int base)
            | (magnitude << first_one & 0x7FFFFFFF) >> 8;
 }
 
-INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+INLINE const uint8_t *decode_tail(const uint8_t *table, const uint8_t *data, size_t done, size_t lanes,
                                   uint32_t b, const lane_bits *addend, lane_bits *out)
 {
     if (b < MIN_VECTOR_BASE) {
         for (; done < lanes; done++) {
-            const unsigned tag = plane[done / 4] >> 2 * (done % 4) & 3;
+            const unsigned tag = table[done / 4] >> 2 * (done % 4) & 3;
             const uint32_t aligned = take(data, tag);
             const uint32_t bits = tag == 3 ? aligned : restored(aligned, tag == 1 ? (int)b : EXPONENT_BIAS);
             if (bits == 1 && tag == 1)
@@ -75,7 +75,7 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
      * sign alone is +0.0. */
     const float unit_of[4] = {0, as_float((b - 31) << MANTISSA_BITS), 0x1p-31f, 0};
     for (; done < lanes; done++) {
-        const unsigned tag = plane[done / 4] >> 2 * (done % 4) & 3;
+        const unsigned tag = table[done / 4] >> 2 * (done % 4) & 3;
         const uint32_t aligned = take(data, tag), negative = -(aligned >> 31);
         const int32_t fixed = (int32_t)(((aligned & 0x7FFFFFFF) ^ negative) - negative);
         const uint32_t bits = select_bits(tag == 3, aligned, as_bits((float)fixed * unit_of[tag]));
@@ -85,21 +85,21 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
     return data;
 }
 
-const uint8_t *paper_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+const uint8_t *paper_decompress_tail(const uint8_t *table, const uint8_t *data, size_t done, size_t lanes,
                                      uint32_t b, const lane_bits *addend, lane_bits *out)
 {
-    return addend ? decode_tail(plane, data, done, lanes, b, addend, out)
-                  : decode_tail(plane, data, done, lanes, b, NULL, out);
+    return addend ? decode_tail(table, data, done, lanes, b, addend, out)
+                  : decode_tail(table, data, done, lanes, b, NULL, out);
 }
 
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
-    return (size_t)(paper_compress_tail(x, 0, lanes, p, out, out + tag_plane_bytes(lanes)) - out);
+    return (size_t)(paper_compress_tail(x, 0, lanes, p, out, out + tag_table_bytes(lanes)) - out);
 }
 
 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend, lane_bits *out)
 {
-    const uint8_t *end = decode_tail(block, block + tag_plane_bytes(lanes), 0, lanes, p.b, addend, out);
+    const uint8_t *end = decode_tail(block, block + tag_table_bytes(lanes), 0, lanes, p.b, addend, out);
     return end ? (size_t)(end - block) : 0;
 }
 

@@ -182,7 +182,7 @@ AVX2_INLINE unsigned put_four(uint8_t **data, __m256i first, __m256i second)
 AVX2_INLINE size_t compress_values(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
 {
     const __m256 factor = _mm256_set1_ps(half_steps(p) * 0x1p16f);
-    uint8_t *data = out + code_plane_bytes(lanes);
+    uint8_t *data = out + code_table_bytes(lanes);
     lane_bits buffer[STEP];
     size_t done = 0;
     begin_block(out, lanes);
@@ -276,7 +276,7 @@ AVX2_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, cons
                           lane_bits *out)
 {
     const __m256 unit = _mm256_set1_ps(step_of(p) * 0x1p-16f);
-    const uint8_t *data = block + code_plane_bytes(lanes);
+    const uint8_t *data = block + code_table_bytes(lanes);
     size_t done = 0;
     for (; done + STEP <= lanes; done += STEP) {
         uint8_t word[CODE_WORD_BYTES];
@@ -303,7 +303,7 @@ AVX2_INLINE status sum_values(const uint8_t *block, const void *addend, value_ty
     size_t done = 0;
     for (; done + STEP <= lanes; done += STEP) {
         uint16_t codes;
-        uint8_t *plane = out + done / 16;
+        uint8_t *table = out + done / 16;
         memcpy(&codes, block + done / 16, CODE_WORD_BYTES);
         const uint8_t *from = s.from;
         __m256i raw = _mm256_setzero_si256();
@@ -314,7 +314,7 @@ AVX2_INLINE status sum_values(const uint8_t *block, const void *addend, value_ty
             const __m256i second = sum_steps(values_from(own, type, STEP / 2), type, factor, bytes.second, &raw);
             if (_mm256_testz_si256(raw, _mm256_set1_epi16((short)-RAW_STEPS))) {
                 const uint16_t word = (uint16_t)put_four(&s.to, first, second);
-                memcpy(plane, &word, CODE_WORD_BYTES);
+                memcpy(table, &word, CODE_WORD_BYTES);
                 s.from = from;
                 continue;
             }
@@ -323,7 +323,7 @@ AVX2_INLINE status sum_values(const uint8_t *block, const void *addend, value_ty
         uint8_t word[CODE_WORD_BYTES];
         memcpy(word, &codes, CODE_WORD_BYTES);
         planes_sum_values(&s, word, done, STEP, sums);
-        s.to = planes_compress_tail(sums, 0, STEP, p, plane, s.to);
+        s.to = planes_compress_tail(sums, 0, STEP, p, table, s.to);
     }
     return end_sum(&s, block, out, planes_sum_tail(&s, done, lanes), moved);
 }

@@ -100,7 +100,7 @@ static const uint8_t lane_order[2][64] __attribute__((aligned(64))) = {
 
 /* Four groups of which some have raw lanes. `used` has 16 bits for each group. */
 TARGET static uint8_t *put_raw_groups(const void *x, value_type type, parameters p, const uint8_t *planes,
-                                      uint64_t used, uint32_t raw, uint8_t *plane, uint8_t *data)
+                                      uint64_t used, uint32_t raw, uint8_t *table, uint8_t *data)
 {
     static const uint32_t places[2][4] = {{0x00005555, 0x55550000, 0x0000AAAA, 0xAAAA0000},
                                           {0x000000FF, 0x0000FF00, 0x00FF0000, 0xFF000000}};
@@ -109,7 +109,7 @@ TARGET static uint8_t *put_raw_groups(const void *x, value_type type, parameters
     for (unsigned group = 0; group < 4; group++, lanes += GROUP_LANES, used >>= 16) {
         if (raw & places[type == BFLOAT16][group]) {
             lossy_loop(lanes, GROUP_LANES, p, (lane_bits *)(void *)data);
-            plane[group / 2] |= (uint8_t)(RAW_CODE << 4 * (group % 2));
+            table[group / 2] |= (uint8_t)(RAW_CODE << 4 * (group % 2));
             data += GROUP_BYTES;
         } else {
             memcpy(data, planes + PLANES_IN_GROUP * group, PLANES_IN_GROUP);
@@ -146,10 +146,10 @@ TARGET_INLINE uint32_t quantise(const void *x, value_type type, __m512 factor, f
     return f->raw[i] = _mm512_test_epi16_mask(h, _mm512_set1_epi16((short)RAW_BITS));
 }
 
-/* Writes the codes to `plane` and the data to `data`; returns the cursor past them. If there are raw lanes, their
+/* Writes the codes to `table` and the data to `data`; returns the cursor past them. If there are raw lanes, their
  * groups are made of the values in `x`. */
 TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const void *x, value_type type, parameters p,
-                               uint8_t *plane, uint8_t *data)
+                               uint8_t *table, uint8_t *data)
 {
     /* All planes below the highest one that is used, and never 14 of them. */
     __m512i kept = _mm512_load_si512(f->used);
@@ -162,12 +162,12 @@ TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const void *x
     const __m512i wide = _mm512_min_epu16(_mm512_popcnt_epi16(kept), _mm512_set1_epi16(14));
     const __m256i nibbles = _mm256_maddubs_epi16(_mm512_cvtepi16_epi8(wide), _mm256_set1_epi16(0x1001));
     const __mmask16 there = (__mmask16)((1u << CODE_WORD_BYTES * steps) - 1);
-    _mm_mask_storeu_epi8(plane, there, _mm256_cvtepi16_epi8(nibbles));
+    _mm_mask_storeu_epi8(table, there, _mm256_cvtepi16_epi8(nibbles));
 
     for (size_t i = 0; i < steps; i++) {
         if (any_raw && f->raw[i]) {
             data = put_raw_groups(values_from(x, type, STEP * i), type, p, (const uint8_t *)&f->planes[i], f->used[i],
-                                  f->raw[i], plane + CODE_WORD_BYTES * i, data);
+                                  f->raw[i], table + CODE_WORD_BYTES * i, data);
             continue;
         }
         put_compressed(data, f->used[i], f->planes[i]);
@@ -179,7 +179,7 @@ TARGET_INLINE uint8_t *put_few(few *f, size_t steps, bool any_raw, const void *x
 TARGET_INLINE size_t compress_values(const void *x, value_type type, size_t lanes, parameters p, uint8_t *out)
 {
     const __m512 factor = _mm512_set1_ps(half_steps(p) * 0x1p16f);
-    uint8_t *data = out + code_plane_bytes(lanes);
+    uint8_t *data = out + code_table_bytes(lanes);
     size_t done = 0;
     begin_block(out, lanes);
     while (lanes - done >= STEP) {
@@ -211,12 +211,12 @@ TARGET static size_t compress_half(const void *x, value_type type, size_t lanes,
 
 /* What the codes of some steps announce: which of 16 planes are there in each group, and 4 bits for each step, of
  * its groups with raw lanes. Writes a copy of the codes. */
-TARGET_INLINE uint32_t read_codes(const uint8_t *plane, uint64_t there[STEPS], uint8_t *copy)
+TARGET_INLINE uint32_t read_codes(const uint8_t *table, uint64_t there[STEPS], uint8_t *copy)
 {
     /* By code, twice. */
     const __m512i there_of = _mm512_broadcast_i64x4(
         _mm256_setr_epi16(0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 8191, 32767, 0));
-    const __m128i pairs = _mm_loadu_si128((const __m128i *)plane);
+    const __m128i pairs = _mm_loadu_si128((const __m128i *)table);
     _mm_storeu_si128((__m128i *)copy, pairs);
     const __m256i apart = _mm256_cvtepu8_epi16(pairs);
     const __m256i nibbles = _mm256_and_si256(_mm256_or_si256(apart, _mm256_slli_epi16(apart, 4)),
@@ -328,17 +328,17 @@ TARGET_INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, co
                             lane_bits *out)
 {
     const __m512 unit = _mm512_set1_ps(step_of(p) * 0x1p-16f);
-    const uint8_t *data = block + code_plane_bytes(lanes);
+    const uint8_t *data = block + code_table_bytes(lanes);
     size_t done = 0;
     while (lanes - done >= STEP) {
         const size_t steps = smaller((lanes - done) / STEP, STEPS);
         uint64_t there[STEPS] __attribute__((aligned(64)));
-        uint8_t plane[CODE_WORD_BYTES * STEPS];
-        const uint32_t raw = read_codes(block + done / 16, there, plane);
+        uint8_t table[CODE_WORD_BYTES * STEPS];
+        const uint32_t raw = read_codes(block + done / 16, there, table);
         for (size_t i = 0; i < steps; i++, done += STEP) {
             const lane_bits *from = addend_from(addend, done);
             if (raw >> 4 * i & 15) {
-                data = planes_decompress_tail(plane + CODE_WORD_BYTES * i, data, 0, STEP, p, from, out + done);
+                data = planes_decompress_tail(table + CODE_WORD_BYTES * i, data, 0, STEP, p, from, out + done);
                 continue;
             }
             const __m512i steps16 = read_steps(there[i], data, FLOAT32);

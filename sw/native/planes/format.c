@@ -14,32 +14,32 @@ const uint64_t planes_constants[CONSTANTS][4] __attribute__((aligned(32))) = {
 
 static size_t worst_bytes(size_t lanes)
 {
-    return code_plane_bytes(lanes) + groups_of(lanes) * GROUP_BYTES;
+    return code_table_bytes(lanes) + groups_of(lanes) * GROUP_BYTES;
 }
 
-static unsigned code_of(const uint8_t *plane, size_t group)
+static unsigned code_of(const uint8_t *table, size_t group)
 {
-    return plane[group / 2] >> 4 * (group % 2) & 15;
+    return table[group / 2] >> 4 * (group % 2) & 15;
 }
 
-static void count(const uint8_t *plane, size_t lanes, uint64_t counts[MAX_CLASSES])
+static void count(const uint8_t *table, size_t lanes, uint64_t counts[MAX_CLASSES])
 {
     for (size_t group = 0; group < groups_of(lanes); group++)
-        counts[code_of(plane, group)]++;
+        counts[code_of(table, group)]++;
 }
 
 /* The first nibble past the last group that is not zero, else how many nibbles there are. */
-static size_t absent_code(const uint8_t *plane, size_t lanes)
+static size_t absent_code(const uint8_t *table, size_t lanes)
 {
     size_t nibble = groups_of(lanes);
-    while (nibble < 2 * code_plane_bytes(lanes) && !code_of(plane, nibble))
+    while (nibble < 2 * code_table_bytes(lanes) && !code_of(table, nibble))
         nibble++;
     return nibble;
 }
 
-static bool plane_is_sound(const uint8_t *plane, size_t lanes)
+static bool table_is_sound(const uint8_t *table, size_t lanes)
 {
-    return absent_code(plane, lanes) == 2 * code_plane_bytes(lanes);
+    return absent_code(table, lanes) == 2 * code_table_bytes(lanes);
 }
 
 /* The first byte of the last group's data that holds a bit of an absent lane. */
@@ -57,11 +57,11 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
 {
     (void)p;
     const uint8_t *block = stream + start;
-    const size_t available = size - start, plane = code_plane_bytes(lanes), groups = groups_of(lanes);
+    const size_t available = size - start, table = code_table_bytes(lanes), groups = groups_of(lanes);
     *at = size;
-    if (available < plane)
+    if (available < table)
         return CUT_IN_CODES;
-    size_t cursor = plane, last = plane, group = 0;
+    size_t cursor = table, last = table, group = 0;
     unsigned code = 0;
     for (; group < groups; group++) {
         code = code_of(block, group);
@@ -70,7 +70,7 @@ static status describe_fault(const uint8_t *stream, size_t size, size_t start, s
         last = cursor;
         cursor += code_bytes[code];
     }
-    if (!plane_is_sound(block, lanes) && group >= (groups - 1) / CODE_WORD_GROUPS * CODE_WORD_GROUPS) {
+    if (!table_is_sound(block, lanes) && group >= (groups - 1) / CODE_WORD_GROUPS * CODE_WORD_GROUPS) {
         *at = start + absent_code(block, lanes) / 2;
         return ABSENT_CODE;
     }
@@ -86,11 +86,11 @@ static bool valid(parameters p)
 }
 
 const format planes_format = {
-    .plane_bytes = code_plane_bytes,
+    .table_bytes = code_table_bytes,
     .worst_bytes = worst_bytes,
     .count = count,
     .classes = 16,
-    .plane_is_sound = plane_is_sound,
+    .table_is_sound = table_is_sound,
     .describe_fault = describe_fault,
     .valid = valid,
     .rule = "e0 of planes must be 113..126",

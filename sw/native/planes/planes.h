@@ -36,22 +36,22 @@ static inline size_t groups_of(size_t lanes)
     return (lanes + GROUP_LANES - 1) / GROUP_LANES;
 }
 
-static inline size_t code_plane_bytes(size_t lanes)
+static inline size_t code_table_bytes(size_t lanes)
 {
     return (groups_of(lanes) + CODE_WORD_GROUPS - 1) / CODE_WORD_GROUPS * CODE_WORD_BYTES;
 }
 
-/* The nibbles that are left over in the last word of a code plane are zero; kernels write all others. */
-static inline void begin_block(uint8_t *plane, size_t lanes)
+/* The nibbles that are left over in the last word of a code table are zero; kernels write all others. */
+static inline void begin_block(uint8_t *table, size_t lanes)
 {
-    memset(plane + code_plane_bytes(lanes) - CODE_WORD_BYTES, 0, CODE_WORD_BYTES);
+    memset(table + code_table_bytes(lanes) - CODE_WORD_BYTES, 0, CODE_WORD_BYTES);
 }
 
 /* Groups from the lane `done` on, which is a multiple of 8, with the data cursor at `data`: what vector
  * kernels leave over. They return the cursor past the groups, NULL if an absent lane is not zero. */
-uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
+uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *table,
                               uint8_t *data);
-const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+const uint8_t *planes_decompress_tail(const uint8_t *table, const uint8_t *data, size_t done, size_t lanes,
                                       parameters p, const lane_bits *addend, lane_bits *out);
 
 /* A sum on the lattice of groups from the lane `done` on: the arriving block's codes and data, the addend and its
@@ -62,7 +62,7 @@ typedef struct {
     value_type type;
     float factor;
     parameters p;
-    uint8_t *plane, *to;
+    uint8_t *table, *to;
     /* A finite lane of the addend becomes infinite by the factor. */
     bool overflows;
 } summation;
@@ -179,12 +179,12 @@ INLINE bool add_steps_loop(const lane_bits *addend, const lane_bits *values, siz
     return !raws;
 }
 
-INLINE size_t data_bytes_loop(const uint8_t *plane, size_t lanes)
+INLINE size_t data_bytes_loop(const uint8_t *table, size_t lanes)
 {
     const size_t groups = groups_of(lanes);
-    size_t total = groups % 2 ? code_bytes[plane[groups / 2] & 15] : 0;
+    size_t total = groups % 2 ? code_bytes[table[groups / 2] & 15] : 0;
     for (size_t i = 0; i < groups / 2; i++)
-        total += (size_t)code_bytes[plane[i] & 15] + code_bytes[plane[i] >> 4];
+        total += (size_t)code_bytes[table[i] & 15] + code_bytes[table[i] >> 4];
     return total;
 }
 
@@ -201,10 +201,10 @@ INLINE const lane_bits *widened(const void *x, value_type type, size_t lanes, la
 INLINE summation begin_sum(const uint8_t *block, const void *addend, value_type type, size_t lanes, parameters p,
                            int scale, uint8_t *out)
 {
-    const size_t plane = code_plane_bytes(lanes);
+    const size_t table = code_table_bytes(lanes);
     begin_block(out, lanes);
-    return (summation){.codes = block, .from = block + plane, .addend = addend, .type = type,
-                       .factor = power_of_two(scale), .p = p, .plane = out, .to = out + plane};
+    return (summation){.codes = block, .from = block + table, .addend = addend, .type = type,
+                       .factor = power_of_two(scale), .p = p, .table = out, .to = out + table};
 }
 
 INLINE status end_sum(const summation *s, const uint8_t *block, const uint8_t *out, status result, sizes *moved)

@@ -51,7 +51,7 @@ INLINE unsigned put_planes(const uint8_t *low_bytes, const uint8_t *high_bytes, 
     return width < 14 ? width : 14;
 }
 
-uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *plane,
+uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, parameters p, uint8_t *table,
                               uint8_t *data)
 {
     while (done < lanes) {
@@ -67,7 +67,7 @@ uint8_t *planes_compress_tail(const lane_bits *x, size_t done, size_t lanes, par
             } else {
                 code = put_planes(few.low + at, few.high + at, data);
             }
-            plane[group / 2] = (uint8_t)(group % 2 ? plane[group / 2] | code << 4 : code);
+            table[group / 2] = (uint8_t)(group % 2 ? table[group / 2] | code << 4 : code);
             data += code_bytes[code];
         }
     }
@@ -107,12 +107,12 @@ INLINE bool decode_group(const uint8_t *data, unsigned code, size_t lanes, param
     return lanes == GROUP_LANES || !((low | high) >> 8 * lanes);
 }
 
-INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+INLINE const uint8_t *decode_tail(const uint8_t *table, const uint8_t *data, size_t done, size_t lanes,
                                   parameters p, const lane_bits *addend, lane_bits *out)
 {
     for (; done < lanes; done += GROUP_LANES) {
         const size_t group = done / GROUP_LANES;
-        const unsigned code = plane[group / 2] >> 4 * (group % 2) & 15;
+        const unsigned code = table[group / 2] >> 4 * (group % 2) & 15;
         const size_t here = smaller(lanes - done, GROUP_LANES);
         if (!decode_group(data, code, here, p, addend_from(addend, done), out + done))
             return NULL;
@@ -121,11 +121,11 @@ INLINE const uint8_t *decode_tail(const uint8_t *plane, const uint8_t *data, siz
     return data;
 }
 
-const uint8_t *planes_decompress_tail(const uint8_t *plane, const uint8_t *data, size_t done, size_t lanes,
+const uint8_t *planes_decompress_tail(const uint8_t *table, const uint8_t *data, size_t done, size_t lanes,
                                       parameters p, const lane_bits *addend, lane_bits *out)
 {
-    return addend ? decode_tail(plane, data, done, lanes, p, addend, out)
-                  : decode_tail(plane, data, done, lanes, p, NULL, out);
+    return addend ? decode_tail(table, data, done, lanes, p, addend, out)
+                  : decode_tail(table, data, done, lanes, p, NULL, out);
 }
 
 bool planes_sum_values(summation *s, const uint8_t *codes, size_t done, size_t lanes, lane_bits *sums)
@@ -151,10 +151,10 @@ status planes_sum_tail(summation *s, size_t done, size_t lanes)
 {
     while (done < lanes) {
         lane_bits sums[FEW_SUMS];
-        const size_t here = smaller(lanes - done, FEW_SUMS), plane = done / (2 * GROUP_LANES);
-        if (!planes_sum_values(s, s->codes + plane, done, here, sums))
+        const size_t here = smaller(lanes - done, FEW_SUMS), table = done / (2 * GROUP_LANES);
+        if (!planes_sum_values(s, s->codes + table, done, here, sums))
             return ABSENT_VALUE;
-        s->to = planes_compress_tail(sums, 0, here, s->p, s->plane + plane, s->to);
+        s->to = planes_compress_tail(sums, 0, here, s->p, s->table + table, s->to);
         done += here;
     }
     return s->overflows ? OVERFLOWED : OK;
@@ -171,12 +171,12 @@ static status sum(const uint8_t *block, const void *addend, value_type type, siz
 static size_t compress(const lane_bits *x, size_t lanes, parameters p, uint8_t *out)
 {
     begin_block(out, lanes);
-    return (size_t)(planes_compress_tail(x, 0, lanes, p, out, out + code_plane_bytes(lanes)) - out);
+    return (size_t)(planes_compress_tail(x, 0, lanes, p, out, out + code_table_bytes(lanes)) - out);
 }
 
 INLINE size_t decode(const uint8_t *block, size_t lanes, parameters p, const lane_bits *addend, lane_bits *out)
 {
-    const uint8_t *end = decode_tail(block, block + code_plane_bytes(lanes), 0, lanes, p, addend, out);
+    const uint8_t *end = decode_tail(block, block + code_table_bytes(lanes), 0, lanes, p, addend, out);
     return end ? (size_t)(end - block) : 0;
 }
 

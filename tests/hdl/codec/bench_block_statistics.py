@@ -19,9 +19,9 @@ from compressor_blocks import (
     Packing,
     any_parameters,
     groups_of,
-    plane_of,
     some_lanes,
     some_length,
+    table_of,
 )
 from lockstep import Lockstep
 
@@ -31,7 +31,7 @@ from inceptionn.hdl.codec.paper.block_statistics import compressed_burst
 from inceptionn.hdl.codec.planes.block_statistics import burst_gain, coded_burst
 from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
 from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
-from inceptionn.hdl.codec.word_plane import plane_words
+from inceptionn.hdl.codec.word_table import table_words
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import (
     CODE_WORD_BYTES,
@@ -61,7 +61,7 @@ class TB(Lockstep):
             layouts = {
                 "bursts_payload": coded_burst(BEAT),
                 "gains_payload": burst_gain(BEAT),
-                "words_payload": plane_words(BEAT),
+                "words_payload": table_words(BEAT),
             }
         super().__init__(dut, pulses=pulses, quiet={"reports_valid": 0}, layouts=layouts)
         self.packing = Packing()
@@ -73,7 +73,7 @@ class TB(Lockstep):
             self.reports.popleft().check(self.read("reports_payload"))
         noise: dict[str, Any] = {"beats_payload": random.getrandbits(8 * BEAT_BYTES)}
         noise |= {"block_bytes": random.getrandbits(14), "bursts_payload": {}}
-        if PLANES:  # the Code Plane's `last` is low without `valid`
+        if PLANES:  # the Code Table's `last` is low without `valid`
             noise |= {"gains_payload": {}, "words_payload": {"last": 0}}
         await super().cycle(**noise | self._later.pop(self.now, {}) | inputs)
 
@@ -82,7 +82,7 @@ class TB(Lockstep):
 
     async def send(self, groups: list[Group], gaps: float = 0.0) -> None:
         """One block, and with 8 lanes the idle cycle after it."""
-        report, plane, codes = Report.of(groups), plane_of(groups), 0
+        report, table, codes = Report.of(groups), table_of(groups), 0
         for index, group in enumerate(groups):
             while random.random() < gaps:
                 await self.gap()
@@ -108,7 +108,7 @@ class TB(Lockstep):
             codes += group.count
             if last or codes % CODE_WORD_GROUPS == 0:
                 start = (codes - 1) // CODE_WORD_GROUPS * CODE_WORD_BYTES
-                word = int.from_bytes(plane[start : start + CODE_WORD_BYTES], "little")
+                word = int.from_bytes(table[start : start + CODE_WORD_BYTES], "little")
                 self._later[at + 1] |= {"words_valid": 1, "words_payload": {"last": last, "words": word}}
             await self.cycle(gains_valid=1, gains_payload={"last": last, **gain_of(group)})
         if not BEAT.payload_overlaps:

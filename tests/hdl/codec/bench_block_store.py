@@ -44,9 +44,9 @@ class TB(BlockReader):
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
         """Add a block of random content."""
-        plane, data = random.randbytes(groups * TAG_WORD_BYTES), random.randbytes(data_bytes)
-        shape = self.expect_block(plane, data, place)
-        self.ready_to_write.append((beats_of(plane, place * TAG_WORD_BYTES), beats_of(data), shape))
+        table, data = random.randbytes(groups * TAG_WORD_BYTES), random.randbytes(data_bytes)
+        shape = self.expect_block(table, data, place)
+        self.ready_to_write.append((beats_of(table, place * TAG_WORD_BYTES), beats_of(data), shape))
 
     def _allowed(self, kind: str, room: bool) -> bool:
         """Whether one more may come; without room, it costs credit."""
@@ -100,7 +100,7 @@ def random_block() -> tuple[int, int, int]:
 async def every_place(tb):
     """Check data that begin at each word of a beat.
 
-    The tag planes before them have every length to two beats and a word.
+    The tag tables before them have every length to two beats and a word.
     """
     for words in range(1, 2 * WORDS + 2):
         for place in range(min(WORDS, words)):

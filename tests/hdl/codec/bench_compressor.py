@@ -24,9 +24,9 @@ from compressor_blocks import (
     Group,
     any_parameters,
     groups_of,
-    plane_of,
     some_lanes,
     some_length,
+    table_of,
 )
 
 from inceptionn.hdl.codec.compressor import CodecParameters, lane_burst
@@ -43,7 +43,7 @@ HOLD = 2
 
 
 def idle_cycles(groups: int, place: int) -> int:
-    """Cycles after a block that its plane needs; with 8 lanes always one, with 16 only for tags."""
+    """Cycles after a block that its table needs; with 8 lanes always one, with 16 only for tags."""
     if not BEAT.payload_overlaps:
         return 1
     if CODEC == "planes":
@@ -107,13 +107,13 @@ class TB(BlockReader):
         place = random.randrange(WORDS) if place is None else place
         await self._setting(replace(params, e0=params.e0 + kind.shim_offset))
         groups = groups_of(lanes, params, kind)
-        plane = plane_of(groups)
+        table = table_of(groups)
         for index, group in enumerate(groups):
             while random.random() < gaps:
                 await self.tick()
             last = index == len(groups) - 1
             if last:
-                self.expect_block(plane, b"".join(group.data for group in groups), place)
+                self.expect_block(table, b"".join(group.data for group in groups), place)
                 self.reports.append(Report.of(groups))
                 self.settled = self.now + HOLD
             await self._enter(group, index == 0, last, place)

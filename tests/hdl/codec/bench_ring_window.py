@@ -8,10 +8,10 @@ from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.burst_buffer import BurstBuffer
-from inceptionn.hdl.codec.plane_decoder import BEAT_BITS, position_bits
 from inceptionn.hdl.codec.planes.plane_buffer import PlaneBuffer
 from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
 from inceptionn.hdl.codec.ring_window import group_request
+from inceptionn.hdl.codec.table_decoder import BEAT_BITS, position_bits
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BF16_LANES, BURST_BYTES, FP32_LANES, GROUP_LANES, RAW_CODE, TAG_BYTES, LaneType

@@ -278,10 +278,10 @@ async def latency(tb):
             cycles = first - tb.accepted[-1][0]
             assert cycles == COMPRESSED, f"{count} lanes of {kind}: {cycles} cycles"
         elif kind == "large":
-            plane_beats = -(-count // WORD_LANES) * TAG_WORD_BYTES // BEAT_BYTES
-            assert first - tb.accepted[0][0] <= RESTORED + max(0, plane_beats - 7)
+            table_beats = -(-count // WORD_LANES) * TAG_WORD_BYTES // BEAT_BYTES
+            assert first - tb.accepted[0][0] <= RESTORED + max(0, table_beats - 7)
             # The same from the first beat with data, after two beats of tags and more.
-            assert plane_beats < 2 or first - tb.accepted[plane_beats][0] <= RESTORED - 2
+            assert table_beats < 2 or first - tb.accepted[table_beats][0] <= RESTORED - 2
 
 
 @TB.test()

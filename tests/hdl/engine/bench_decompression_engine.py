@@ -47,7 +47,7 @@ from inceptionn.wire import ETHERTYPE_IPV6, GROUP_LANES, TAG_WORD_BYTES, Verdict
 BYPASS_LATENCY = 24
 """Most cycles from first beat to first beat of a frame that passes."""
 RESTORED_LATENCY = 56
-"""The same of one that is restored, beyond the tag plane's beats."""
+"""The same of one that is restored, beyond the tag table's beats."""
 
 
 @DecompressionTB.test()
@@ -283,12 +283,12 @@ async def latency(tb):
         assert passage.latency <= BYPASS_LATENCY, f"{passage.latency} cycles to pass {len(frame)} bytes"
     worst = 0
     for lanes in (16, 64, 365, 2240, 2304):
-        plane = beats(TAG_WORD_BYTES * -(-lanes // GROUP_LANES))
+        table = beats(TAG_WORD_BYTES * -(-lanes // GROUP_LANES))
         for kind in (kind for kind in KINDS if kind not in ("large", "edges")):
             for frame in (udp(payload(kind, lanes)), tcp(payload(kind, lanes), tcp_options=bytes(40))):
                 (passage,) = await tb.run([Stimulus(sent(frame))])
-                extra = passage.latency - plane
-                what = f"{extra} cycles beyond {plane} beats of tags to restore {lanes} lanes of {kind}"
+                extra = passage.latency - table
+                what = f"{extra} cycles beyond {table} beats of tags to restore {lanes} lanes of {kind}"
                 assert extra <= RESTORED_LATENCY, what
                 worst = max(worst, extra)
-    tb.log.info("restored: at most %d cycles beyond the tag plane's beats", worst)
+    tb.log.info("restored: at most %d cycles beyond the tag table's beats", worst)

@@ -28,10 +28,10 @@ class BlockReader(Lockstep):
         self.dropped = 0
         self.read_whole = 0
 
-    def expect_block(self, plane: bytes, data: bytes, place: int) -> Shape:
+    def expect_block(self, table: bytes, data: bytes, place: int) -> Shape:
         """Expect a block that begins ``place`` words into a beat; return its shape."""
-        shape = Shape(place + len(plane) // TAG_WORD_BYTES, len(data))
-        self.blocks.append((shape.fields(), beats_of(plane + data, place * TAG_WORD_BYTES)))
+        shape = Shape(place + len(table) // TAG_WORD_BYTES, len(data))
+        self.blocks.append((shape.fields(), beats_of(table + data, place * TAG_WORD_BYTES)))
         return shape
 
     def reading(self, step: float, drop: float = 0.0) -> dict[str, int]:

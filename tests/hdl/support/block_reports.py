@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from compressor_blocks import CODEC, WIDTH, Group, plane_of
+from compressor_blocks import CODEC, WIDTH, Group, table_of
 
 from inceptionn.hdl.codec.codecs import codec_of
 
@@ -29,7 +29,7 @@ class Report:
 
     @classmethod
     def of(cls, groups: list[Group]) -> Report:
-        block = plane_of(groups) + b"".join(group.data for group in groups)
+        block = table_of(groups) + b"".join(group.data for group in groups)
         cleared = b"".join(group.cleared.astype("<u4").tobytes() for group in groups)
         if CODEC == "planes":
             classes = Counter(code for group in groups for code in group.codes)

@@ -118,7 +118,7 @@ class Group:
         return -(-self.present.bit_length() // GROUP_LANES)
 
     @property
-    def plane(self) -> bytes:
+    def table(self) -> bytes:
         """The tag words of the groups that exist."""
         return self.tags.to_bytes(self.count * TAG_WORD_BYTES, "little")
 
@@ -128,10 +128,10 @@ class Group:
         return [self.tags >> 4 * group & 15 for group in range(self.count)]
 
 
-def plane_of(groups: list[Group]) -> bytes:
-    """Return the plane at the head of a block: tag words, or codes."""
+def table_of(groups: list[Group]) -> bytes:
+    """Return the table at the head of a block: tag words, or codes."""
     if CODEC == "paper":
-        return b"".join(group.plane for group in groups)
+        return b"".join(group.table for group in groups)
     codes = [code for group in groups for code in group.codes]
     codes += [0] * (-len(codes) % CODE_WORD_GROUPS)
     return bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2], strict=True))

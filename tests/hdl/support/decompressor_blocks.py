@@ -34,7 +34,7 @@ WIDTH = BEAT.lanes
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the codec of the bench's component."""
 WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
-"""Lanes of a word of the plane."""
+"""Lanes of a word of the table."""
 BEAT_BYTES = BEAT.bytes
 TYPES = (FP32_LANES, BF16_LANES) if BEAT.bf16 else (FP32_LANES,)
 """Types of lanes that it takes. A count of lanes is one of words that hold an fp32 lane or two bf16 lanes."""
@@ -129,18 +129,18 @@ def of_tags(tags: Bits, params: Parameters, source: random.Random) -> Block:
     return Block(codec.pack_block(found, vectors), len(tags), params.b, "of tags")
 
 
-def _plane_bytes(block: Block) -> int:
+def _table_bytes(block: Block) -> int:
     return -(-block.count // WORD_LANES) * TAG_WORD_BYTES
 
 
-def cut_in_plane(block: Block, source: random.Random) -> Block:
-    """Cut the block inside its tag plane."""
-    end = source.randrange(1, _plane_bytes(block))
-    return Block(block.data[:end], block.count, block.base, "cut in plane")
+def cut_in_table(block: Block, source: random.Random) -> Block:
+    """Cut the block inside its tag table."""
+    end = source.randrange(1, _table_bytes(block))
+    return Block(block.data[:end], block.count, block.base, "cut in table")
 
 
 def cut_zeros(block: Block, source: random.Random) -> Block:
-    """All lanes zero, cut after whole beats of the tag plane: only its length tells."""
+    """All lanes zero, cut after whole beats of the tag table: only its length tells."""
     lanes = BEAT_BYTES // TAG_WORD_BYTES * WORD_LANES  # whose tags or codes fill a beat
     beats = source.randint(1, (MAX_LANES - 1) // lanes)
     count = source.randint(beats * lanes + 1, MAX_LANES)
@@ -149,7 +149,7 @@ def cut_zeros(block: Block, source: random.Random) -> Block:
 
 def cut_in_data(block: Block, source: random.Random) -> Block:
     """Cut off data of the block, from one byte to all."""
-    missing = min(source.choice([1, 2, 31, 32, 33, 10_000]), len(block.data) - _plane_bytes(block))
+    missing = min(source.choice([1, 2, 31, 32, 33, 10_000]), len(block.data) - _table_bytes(block))
     return Block(block.data[: len(block.data) - missing], block.count, block.base, "cut in data")
 
 
@@ -161,7 +161,7 @@ def left_over(block: Block, source: random.Random) -> Block:
 
 def of_codes(codes: list[int], count: int, base: int, source: random.Random) -> Block:
     """Return a good block of the codec planes with these codes, any bits in its data, absent lanes zero."""
-    plane = [*codes, *[0] * (-len(codes) % CODE_WORD_GROUPS)]
+    table = [*codes, *[0] * (-len(codes) % CODE_WORD_GROUPS)]
     kind = type_of(base)
     data = bytearray(b"".join(source.randbytes(kind.code_bytes[code]) for code in codes))
     if used := count % GROUP_LANES:
@@ -171,7 +171,7 @@ def of_codes(codes: list[int], count: int, base: int, source: random.Random) -> 
             raw = codes[-1] == RAW_CODE
             byte = (at - start) % (kind.group_lanes // 8)
             data[at] &= 255 * (at - start < used * LANE_BYTES) if raw else mask >> 8 * byte & 255
-    head = bytes(low | high << 4 for low, high in zip(plane[::2], plane[1::2], strict=True))
+    head = bytes(low | high << 4 for low, high in zip(table[::2], table[1::2], strict=True))
     return Block(head + bytes(data), count, base, "of codes")
 
 
@@ -183,10 +183,10 @@ def rest_code(block: Block, source: random.Random) -> Block:
         return rest_code(good(block.count % 2000 + 1, Parameters(e0, 0, 0), "edges", source), source)
     place = source.randrange(groups, -(-groups // CODE_WORD_GROUPS) * CODE_WORD_GROUPS)
     code = source.randrange(1, 16)
-    plane = bytearray(block.data[: _plane_bytes(block)])
-    plane[place // 2] |= code << 4 * (place % 2)
+    table = bytearray(block.data[: _table_bytes(block)])
+    table[place // 2] |= code << 4 * (place % 2)
     extra = source.choice([b"", bytes(type_of(block.base).code_bytes[code])])
-    return Block(bytes(plane) + block.data[len(plane) :] + extra, block.count, block.base, "rest code")
+    return Block(bytes(table) + block.data[len(table) :] + extra, block.count, block.base, "rest code")
 
 
 def absent_lane(block: Block, source: random.Random) -> Block:
@@ -217,10 +217,10 @@ def absent_tag(block: Block, source: random.Random) -> Block:
     """Tag an absent lane of the last group, and add its vector, so that only the tag is wrong."""
     if block.count % GROUP_LANES == 0:
         return absent_tag(Block(block.data, block.count - 1, block.base, block.kind), source)
-    plane = bytearray(block.data[: _plane_bytes(block)])
+    table = bytearray(block.data[: _table_bytes(block)])
     lane = source.randrange(block.count % GROUP_LANES, GROUP_LANES)
-    plane[-2 + lane // 4] = plane[-2 + lane // 4] & ~(3 << 2 * (lane % 4)) | 1 << 2 * (lane % 4)
-    return Block(bytes(plane) + block.data[len(plane) :] + b"\x40", block.count, block.base, "absent tag")
+    table[-2 + lane // 4] = table[-2 + lane // 4] & ~(3 << 2 * (lane % 4)) | 1 << 2 * (lane % 4)
+    return Block(bytes(table) + block.data[len(table) :] + b"\x40", block.count, block.base, "absent tag")
 
 
 def wrong_count(block: Block, source: random.Random) -> Block:
@@ -239,7 +239,7 @@ _OWN = {"paper": (impossible, absent_tag), "planes": (rest_code, absent_lane)}[C
 MALFORMATIONS: dict[str, Callable[[Block, random.Random], Block]] = {
     make.__name__: make
     for make in (
-        cut_in_plane, cut_zeros, cut_in_data, left_over, *_OWN, wrong_count, noise,
+        cut_in_table, cut_zeros, cut_in_data, left_over, *_OWN, wrong_count, noise,
     )
 }  # fmt: skip
 """Every way to spoil a block, by name. A few leave a good one by chance: the oracle decides."""

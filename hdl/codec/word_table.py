@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The plane of 16-bit words at the head of a block, collected into beats."""
+"""The table of 16-bit words at the head of a block, collected into beats."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 
 
-def plane_words(width: Beat = BURST, count: int = 1) -> data.StructLayout:
-    """Return the layout of one word of a block's plane, or two."""
+def table_words(width: Beat = BURST, count: int = 1) -> data.StructLayout:
+    """Return the layout of one word of a block's table, or two."""
     return data.StructLayout(
         {
             "first": 1,
@@ -28,7 +28,7 @@ def plane_words(width: Beat = BURST, count: int = 1) -> data.StructLayout:
 def collect_words(m: Module, source: Any, beats: Any) -> None:
     """Collect one word per cycle into ``beats``, the first of a block at its place; others are zero.
 
-    ``source`` is a push stream of :func:`plane_words`. A beat is valid two cycles after the word that
+    ``source`` is a push stream of :func:`table_words`. A beat is valid two cycles after the word that
     completes it: the beat's last, or the block's.
     """
     valid, item, beat = source.valid, source.payload, beats.payload

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of both codecs' decoders of a plane, TagDecoder and CodeDecoder: groups with their places."""
+"""cocotb bench of both codecs' decoders of a table, TagDecoder and CodeDecoder: groups with their places."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 
 from inceptionn.hdl.codec.paper.tag_decoder import TagDecoder
-from inceptionn.hdl.codec.plane_decoder import block_layout, group_layout, plane_beat, position_bits
 from inceptionn.hdl.codec.planes.code_decoder import CodeDecoder
 from inceptionn.hdl.codec.planes.plane_unit import CODE_BITS
+from inceptionn.hdl.codec.table_decoder import block_layout, group_layout, position_bits, table_beat
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import (
@@ -37,7 +37,7 @@ MARK_BITS = BEAT_BITS // WORDS
 ONE_GROUP = (1 << MARK_BITS * GROUP_LANES // WIDTH) - 1
 """The marks of a word's first group."""
 BLOCK_LAYOUT, GROUP_LAYOUT = block_layout(BEAT), group_layout(BEAT, DECODER.MARKS, MARK_BITS + BEAT.bf16)
-BEAT_LAYOUT = plane_beat(BEAT)
+BEAT_LAYOUT = table_beat(BEAT)
 POSITIONS = 1 << position_bits(BEAT)
 CYCLE_LIMIT = 100_000
 
@@ -51,7 +51,7 @@ def size_of(word: int, bf16: bool) -> int:
 
 
 @dataclass
-class Plane:
+class Table:
     """A block's words of marks, what follows them in their last beat, and how many beats arrive."""
 
     words: list[int]
@@ -63,7 +63,7 @@ class Plane:
     beats: int
 
     @classmethod
-    def random(cls, groups: int, cut: bool = False) -> Plane:
+    def random(cls, groups: int, cut: bool = False) -> Table:
         beats = -(-groups // WORDS)
         made = cls(
             words=[
@@ -91,7 +91,7 @@ class Plane:
 
     @property
     def surplus(self) -> bool:
-        """The plane says more than its lanes allow: tags of absent lanes, or codes after the last group."""
+        """The table says more than its lanes allow: tags of absent lanes, or codes after the last group."""
         last = self.words[-1]
         if not PLANES:
             return bool((last & (ONE_GROUP if self.alone else -1)) >> 2 * self.lanes)
@@ -101,7 +101,7 @@ class Plane:
     def sent(self) -> list[tuple[int, int, bool]]:
         """Return data, block, and whether the block ends, of every beat.
 
-        A block may go on after its plane.
+        A block may go on after its table.
         """
         block = {
             "more_groups": len(self.words) - 1,
@@ -148,18 +148,18 @@ class Plane:
 
 
 class TB(TestBench):
-    """Drives planes and takes groups, each with a probability per cycle."""
+    """Drives tables and takes groups, each with a probability per cycle."""
 
     async def reset(self) -> None:
         self.dut.beats_valid.value = self.dut.groups_ready.value = 0
         await super().reset()
         await FallingEdge(self.dut.aclk)
 
-    async def run(self, planes: list[Plane], write: float, take: float) -> tuple[int, int]:
+    async def run(self, tables: list[Table], write: float, take: float) -> tuple[int, int]:
         """Check every group; return the cycles from first beat to first group, and to the last."""
         dut = self.dut
-        beats = [beat for plane in planes for beat in plane.sent()]
-        groups = [group for plane in planes for group in plane.expected()]
+        beats = [beat for table in tables for beat in table.sent()]
+        groups = [group for table in tables for group in table.expected()]
         held = None
         first_in = first_out = None
         for cycle in range(CYCLE_LIMIT):
@@ -196,10 +196,10 @@ class TB(TestBench):
 
 @TB.test()
 @cocotb.parametrize(write=[1.0, 0.3], take=[1.0, 0.3])
-async def planes(tb, write, take):
+async def tables(tb, write, take):
     counts = [*range(1, 40), *random.choices(range(1, MAX_LANES // WIDTH + 1), k=10), 48, MAX_LANES // WIDTH]
     random.shuffle(counts)
-    await tb.run([Plane.random(count) for count in counts], write, take)
+    await tb.run([Table.random(count) for count in counts], write, take)
     tb.dut.groups_ready.value = 1
     for _ in range(40):
         await FallingEdge(tb.dut.aclk)
@@ -212,7 +212,7 @@ async def planes(tb, write, take):
 async def planes_cut_short(tb, write):
     """Check that the announced number of groups comes out, and that the next block is right."""
     await tb.run(
-        [Plane.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
+        [Table.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
     )
 
 
@@ -221,7 +221,7 @@ async def one_group_per_cycle(dut):
     tb = TB(dut)
     for counts in ([1] * 100, [16] * 20, [46] * 20, [MAX_LANES // WIDTH] * 3):
         await tb.reset()
-        latency, cycles = await tb.run([Plane.random(count) for count in counts], 1.0, 1.0)
-        tb.log.info("%d planes of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
+        latency, cycles = await tb.run([Table.random(count) for count in counts], 1.0, 1.0)
+        tb.log.info("%d tables of %d words: %d cycles, latency %d", len(counts), counts[0], cycles, latency)
         assert latency == DECODER.latency_of(BEAT)
         assert cycles == latency + sum(counts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The tag plane: a block's tag words, collected into beats (wire format, section 2)."""
+"""The tag table: a block's tag words, collected into beats (wire format, section 2)."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from amaranth.lib.wiring import In, Out
 
 from ...parts.beat import BURST, Beat
 from ...parts.queue import PushQueue
-from ..word_plane import collect_words, plane_words
+from ..word_table import collect_words, table_words
 
 
-class TagPlane(wiring.Component):
+class TagTable(wiring.Component):
     """Collects tag words into beats, the first of a block at a given place in its beat.
 
     One word per cycle with 8 lanes, two with 16. A beat of 16 or 32 words leaves :attr:`latency` cycles after
@@ -31,7 +31,7 @@ class TagPlane(wiring.Component):
         super().__init__(
             {
                 #: Tag words, in the lanes' order.
-                "words": In(stream.Signature(plane_words(width, self.width.groups), always_ready=True)),
+                "words": In(stream.Signature(table_words(width, self.width.groups), always_ready=True)),
                 #: Zero where the block has no tag word.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
@@ -57,7 +57,7 @@ class TagPlane(wiring.Component):
         begins the next beat a cycle later, together with the words of that cycle.
         """
         words, beat = self.width.words, self.beats.payload
-        m.submodules.queue = queue = PushQueue(plane_words(self.width, 2), 4, 0)
+        m.submodules.queue = queue = PushQueue(table_words(self.width, 2), 4, 0)
         wiring.connect(m, wiring.flipped(self.words), queue.i)
 
         # Stage 1. `alone1`: the word carried ends its block, so this cycle is its own.

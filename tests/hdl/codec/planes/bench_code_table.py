@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of CodePlane: every place, every length of the last beat, every word and beat in its cycle."""
+"""cocotb bench of CodeTable: every place, every length of the last beat, every word and beat in its cycle."""
 
 import random
 from typing import Any
@@ -9,8 +9,8 @@ from chosen_beat import BEAT
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
-from inceptionn.hdl.codec.planes.code_plane import CodePlane, burst_codes
-from inceptionn.hdl.codec.word_plane import plane_words
+from inceptionn.hdl.codec.planes.code_table import CodeTable, burst_codes
+from inceptionn.hdl.codec.word_table import table_words
 from inceptionn.wire import CODE_WORD_GROUPS, GROUP_LANES, MAX_LANES
 
 GROUPS = WIDTH // GROUP_LANES
@@ -22,7 +22,7 @@ class TB(Lockstep):
 
     def __init__(self, dut):
         quiet: dict[str, Any] = {"beats_valid": 0, "words_valid": 0, "words_payload": {"last": 0}}
-        layouts = {"codes_payload": burst_codes(BEAT), "words_payload": plane_words(BEAT)}
+        layouts = {"codes_payload": burst_codes(BEAT), "words_payload": table_words(BEAT)}
         super().__init__(dut, pulses=("codes_valid",), quiet=quiet, layouts=layouts)
 
     async def gap(self) -> None:
@@ -34,8 +34,8 @@ class TB(Lockstep):
             sum(code << 4 * i for i, code in enumerate(filled[at : at + CODE_WORD_GROUPS]))
             for at in range(0, len(filled), CODE_WORD_GROUPS)
         ]
-        plane = b"".join(word.to_bytes(2, "little") for word in words)
-        beats = beats_of(plane, 2 * place)
+        table = b"".join(word.to_bytes(2, "little") for word in words)
+        beats = beats_of(table, 2 * place)
         for index in range(0, len(codes), GROUPS):
             while random.random() < gaps:
                 await self.gap()
@@ -46,7 +46,7 @@ class TB(Lockstep):
                 number = word - (not rest)
                 self.due(1, words_valid=1, words_payload={"words": words[number], "last": last})
                 if last or (place + number) % WORDS == WORDS - 1:
-                    self.due(CodePlane.LATENCY, beats_valid=1, beats_payload=beats.pop(0))
+                    self.due(CodeTable.LATENCY, beats_valid=1, beats_payload=beats.pop(0))
             payload = {"first": first, "last": last}
             payload["codes"] = sum(code << 4 * i for i, code in enumerate(here))
             if first:  # after the first codes, the place means nothing

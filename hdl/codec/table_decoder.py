@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From the planes at the heads of successive blocks to a stream of groups with their places in the data."""
+"""From the tables at the heads of successive blocks to a stream of groups with their places in the data."""
 
 from typing import Any
 
@@ -41,12 +41,12 @@ def block_layout(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def plane_beat(width: Beat = BURST) -> data.StructLayout:
+def table_beat(width: Beat = BURST) -> data.StructLayout:
     """Return the layout of a beat that holds marks."""
     return data.StructLayout(
         {
             "data": width.bits,
-            # Means something with the first beat of the block's plane alone.
+            # Means something with the first beat of the block's table alone.
             "block": block_layout(width),
             # The block ends with this beat.
             "ends": 1,
@@ -82,18 +82,18 @@ def quarter(m: Module, value: Value, digit: Value, name: str) -> Signal:
     return chosen
 
 
-class PlaneDecoder(wiring.Component):
-    """Finds every group's place in the data from the plane at the head of its block alone.
+class TableDecoder(wiring.Component):
+    """Finds every group's place in the data from the table at the head of its block alone.
 
     The base of the paper's Tag Decoder and of the Code Decoder, which read a group's *marks*: its tag word or
-    its code. It takes the beats of successive planes, block by block, and offers one group per cycle.
+    its code. It takes the beats of successive tables, block by block, and offers one group per cycle.
     Latency: at best :attr:`latency` cycles from the beat that holds the marks, 10 with 8 lanes and 11 with
     16. With 16 lanes, "group" means two groups here; absent lanes complete the last one of an odd number.
     The writer must keep ``stored`` below ``DEPTH - 1``.
 
     Since all marks come first, the only feedback is the sum of the sizes.
 
-    If a block ends inside its plane (``ends`` at a beat that is not the plane's last), the missing marks are
+    If a block ends inside its table (``ends`` at a beat that is not the table's last), the missing marks are
     arbitrary, but the number of groups is the announced one. The block is malformed. Its end position shows
     that unless the sum happens to fit, so the writer must remember it.
     """
@@ -111,8 +111,8 @@ class PlaneDecoder(wiring.Component):
         self.mark_bits = self.width.bits // self.WORDS + width.bf16
         super().__init__(
             {
-                #: Beats of the planes, block by block.
-                "beats": In(stream.Signature(plane_beat(width), always_ready=True)),
+                #: Beats of the tables, block by block.
+                "beats": In(stream.Signature(table_beat(width), always_ready=True)),
                 "stored": Out(range(self.DEPTH)),  #: Beats written and not yet in use, one cycle late.
                 #: Each group's marks and place in the data, in order.
                 "groups": Out(stream.Signature(group_layout(width, self.MARKS, self.mark_bits))),
@@ -208,7 +208,7 @@ class PlaneDecoder(wiring.Component):
         some = Signal()
         m.d.comb += [
             emit.eq(active & room),
-            # A plane cut short repeats its last beat until all its groups are counted.
+            # A table cut short repeats its last beat until all its groups are counted.
             leave.eq(emit & (last | wraps)),
             take.eq((~active | leave) & available),
             some.eq(free != next_beat),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of TagPlane: every place, every length of the last beat, every beat in its cycle."""
+"""cocotb bench of TagTable: every place, every length of the last beat, every beat in its cycle."""
 
 import random
 
@@ -8,11 +8,11 @@ from chosen_beat import BEAT
 from compressor_blocks import WIDTH, WORDS, beats_of
 from lockstep import Lockstep
 
-from inceptionn.hdl.codec.paper.tag_plane import TagPlane
-from inceptionn.hdl.codec.word_plane import plane_words
+from inceptionn.hdl.codec.paper.tag_table import TagTable
+from inceptionn.hdl.codec.word_table import table_words
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-LATENCY = TagPlane.latency_of(BEAT)
+LATENCY = TagTable.latency_of(BEAT)
 GROUPS = WIDTH // GROUP_LANES
 """Words per cycle."""
 MOST_OWED = 2
@@ -28,7 +28,7 @@ class TB(Lockstep):
     """Sends blocks of tag words; each beat is due in a certain cycle."""
 
     def __init__(self, dut):
-        layouts = {"words_payload": plane_words(BEAT, GROUPS)}
+        layouts = {"words_payload": table_words(BEAT, GROUPS)}
         super().__init__(dut, pulses=("words_valid",), quiet={"beats_valid": 0}, layouts=layouts)
         self._free = 0
         """The first cycle in which words need not wait for others."""
@@ -37,8 +37,8 @@ class TB(Lockstep):
         await self.cycle(words_payload={})
 
     async def send(self, words: list[int], place: int, gaps: float) -> None:
-        plane = b"".join(word.to_bytes(TAG_WORD_BYTES, "little") for word in words)
-        beats = beats_of(plane, place * TAG_WORD_BYTES)
+        table = b"".join(word.to_bytes(TAG_WORD_BYTES, "little") for word in words)
+        beats = beats_of(table, place * TAG_WORD_BYTES)
         # Cycles owed at the block's end must not be more than allowed.
         late = self._free - self.now + takes_one_more(len(words), place)
         for _ in range(late - MOST_OWED):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The code plane: the codes of a block's groups, collected into beats (wire format, section 9)."""
+"""The code table: the codes of a block's groups, collected into beats (wire format, section 9)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.wire import CODE_WORD_GROUPS
 
 from ...parts.beat import BURST, Beat
-from ..word_plane import collect_words, plane_words
+from ..word_table import collect_words, table_words
 from .plane_unit import CODE_BITS
 
 
@@ -28,7 +28,7 @@ def burst_codes(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-class CodePlane(wiring.Component):
+class CodeTable(wiring.Component):
     """Collects codes into 16-bit words, and these into beats, the first of a block at a given place.
 
     One code per cycle with 8 lanes, two with 16. A beat leaves :attr:`LATENCY` cycles after the code that
@@ -45,7 +45,7 @@ class CodePlane(wiring.Component):
                 "codes": In(stream.Signature(burst_codes(width), always_ready=True)),  #: A burst's codes.
                 "begins": Out(1),  #: Combinational: these codes are the first of a word.
                 #: One cycle after the code that completes the word. ``last`` is low while ``valid`` is low.
-                "words": Out(stream.Signature(plane_words(width), always_ready=True)),
+                "words": Out(stream.Signature(table_words(width), always_ready=True)),
                 #: Zero where the block has no code.
                 "beats": Out(stream.Signature(self.width.bits, always_ready=True)),
             }
