@@ -74,7 +74,7 @@ def _compressor(lanes: int, codec: CodecSpec) -> dict[str, str]:
 
 
 def _decompressor(lanes: int, codec: CodecSpec) -> dict[str, str]:
-    port = _NUMBERS[[field.name for field in fields(codec.type)].index(codec.number)]
+    port = _NUMBERS[[field.name for field in fields(codec.type)].index(codec.base)]
     return {
         **_clocked("a block"),
         "s_axis_tdata": "one block per packet, first byte in bits 7:0",
@@ -86,7 +86,7 @@ def _decompressor(lanes: int, codec: CodecSpec) -> dict[str, str]:
         "m_axis_tuser": "1 at `tlast`: the block was malformed, and lanes from the fault on are arbitrary; a "
         f"lane count of 0 or above {MAX_LANES} gives one such beat",
         "m_axis_tlast": "last beat of a packet; one per block, in order, of exactly the announced lanes",
-        "cfg_b": f"{codec.number.upper()}, the compressor's `{port}`; read with every block's first beat",
+        "cfg_b": f"{codec.base.upper()}, the compressor's `{port}`; read with every block's first beat",
     }
 
 

@@ -239,7 +239,7 @@ def wire_frames(
         result = alone(bytes(frame), config)
         if result.verdict is Verdict.COMPRESSED:
             frame = bytearray(result.frame)
-            at = result.frame.index(config.format.shim(config.format.number, 0)[:4], 34)
+            at = result.frame.index(config.format.shim(config.format.base, 0)[:4], 34)
             if draw < 0.3:
                 _shim_field(source, frame, at)
             if source.random() < 0.1:

@@ -131,5 +131,5 @@ class DecompressionEngine(Engine):
         m.d.comb += [
             item.data.eq(p.data),
             item.lanes.eq(shim.length // LANE_BYTES),
-            item.base.eq(shim.b),
+            item.base.eq(shim.base),
         ]

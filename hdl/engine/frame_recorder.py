@@ -39,7 +39,7 @@ class FrameRecord(data.Struct):
     opens: 1
     closes: 1
     learns: 1  # an unknown flow's segment sets the phase
-    b: 8
+    base: 8
     frame_bytes: 17
     beats: 10
 
@@ -113,7 +113,7 @@ class FrameRecorder(wiring.Component):
             m.d.sync += [held.eq(header), index.eq(flow_index(header))]
         p.until(self.latency - 1)
         record = self.records.payload
-        number = held.config[self.shape.codec.spec.number]
+        base = held.config[self.shape.codec.spec.base]
         m.d.sync += [
             self.records.valid.eq(p.valid),
             record.partial.eq(p.partial),
@@ -124,7 +124,7 @@ class FrameRecorder(wiring.Component):
             record.short.eq(p.frame_bytes < held.frame_length),
             record.index.eq(index),
             record.learns.eq(held.config.learn_phases),
-            record.b.eq(Cat(number[:7], held.bf16) if self.shape.bf16 else number),
+            record.base.eq(Cat(base[:7], held.bf16) if self.shape.bf16 else base),
             *(record[name].eq(held[name]) for name in _FROM_HEADER),
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),
         ]

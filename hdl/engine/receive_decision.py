@@ -33,9 +33,9 @@ class ReceiveOrder(data.Struct):
 
 
 class Shim(data.Struct):
-    """The shim's fields in host order. ``b``: byte 3, B, E0, or for bf16 E0 + 128."""
+    """The shim's fields in host order. ``base``: byte 3, B, E0, or for bf16 E0 + 128."""
 
-    b: 8
+    base: 8
     length: 16
 
 
@@ -108,10 +108,10 @@ class ReceiveDecision(wiring.Component):
         length, header = shim["length"], p.header
 
         # Each check by itself.
-        everything = self.shape.codec.spec.accepted == range(1 << len(shim["number"]))
+        everything = self.shape.codec.spec.accepted == range(1 << len(shim["base"]))
         p.stage(
             length=length,
-            number=shim["number"],
+            base=shim["base"],
             magic=shim["magic"] == SHIM_MAGIC,
             faults=Cat(
                 shim["version"] != self.shape.codec.spec.version,
@@ -119,7 +119,7 @@ class ReceiveDecision(wiring.Component):
                 length[:2] != 0,
                 length <= header.payload_length,
                 length > header.config.max_payload,
-                *([] if everything else [~self._usable(shim["number"], header)]),
+                *([] if everything else [~self._usable(shim["base"], header)]),
             ),
             gained=(length - header.payload_length)[:16],
             checksum=p.without + (~length)[:16],
@@ -127,7 +127,7 @@ class ReceiveDecision(wiring.Component):
 
         # The verdict, and the header as the host will see it.
         header, faulty = p.header, p.faults.any()
-        restored = p.number[-1] if self.shape.bf16 else 0
+        restored = p.base[-1] if self.shape.bf16 else 0
         choice = Mux(
             p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, restored))
         )
@@ -142,12 +142,12 @@ class ReceiveDecision(wiring.Component):
             order.ip_checksum.eq(fold17(p.checksum)),
             order.payload_length.eq(p.length),
             self.shim.length.eq(p.length),
-            self.shim.b.eq(p.number),
+            self.shim.base.eq(p.base),
         ]
         return m
 
-    def _usable(self, number: Value, header: Any) -> Value:
+    def _usable(self, base: Value, header: Any) -> Value:
         """Return whether byte 3 of the shim is E0, or E0 + 128 where a block may have bf16 lanes."""
         if not self.shape.bf16:
-            return in_range(number, self.shape.codec.spec.accepted)
-        return in_range(number[:-1], self.shape.codec.spec.accepted) & (header.bf16 | ~number[-1])
+            return in_range(base, self.shape.codec.spec.accepted)
+        return in_range(base[:-1], self.shape.codec.spec.accepted) & (header.bf16 | ~base[-1])

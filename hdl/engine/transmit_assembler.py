@@ -233,7 +233,7 @@ class TransmitAssembler(wiring.Component):
         place = order.payload_at[1 : self.shape.place_bits]
         shim = [
             swap16(Const(SHIM_MAGIC, 16)),
-            Cat(Const(self.shape.codec.spec.version, 8), order.b),
+            Cat(Const(self.shape.codec.spec.version, 8), order.base),
             swap16(order.original_length),
             Const(0, 16),
         ]

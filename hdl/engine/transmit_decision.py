@@ -71,7 +71,7 @@ class TransmitDecision(wiring.Component):
         m.submodules.sums = sums = PushQueue(BlockSums, places, slack, elastic=True)
         m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack, elastic=True)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
-        late = {"total_length", "ip_checksum", "checksum", "original_length", "b"}
+        late = {"total_length", "ip_checksum", "checksum", "original_length", "base"}
         m.submodules.orders = orders = PushQueue(frame_order(self.shape), 16, 6, elastic=True, in_ram=late)
         wiring.connect(m, wiring.flipped(self.records), records.i)
         wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)

@@ -148,7 +148,7 @@ class TransmitJudging(wiring.Component):
         others = Signal(19, reset_less=True)
         static_sum = Signal(20, reset_less=True)
         less = Mux(record.tcp, IPV4.size - PROTOCOL_TCP, IPV4.size - PROTOCOL_UDP)
-        version = Cat(record.b, Const(self.shape.codec.spec.version, 8))
+        version = Cat(record.base, Const(self.shape.codec.spec.version, 8))
         header_sum = Signal(17, reset_less=True)
         m.d.sync += [
             source.eq(record.key.source[:16] + record.key.source[16:]),

@@ -34,7 +34,7 @@ def frame_order(width: Beat = BURST) -> data.StructLayout:
             "ip_checksum": 16,
             "checksum": 16,
             "original_length": 16,
-            "b": 8,
+            "base": 8,
         }
     )
 
@@ -146,7 +146,7 @@ class TransmitSettling(wiring.Component):
             order.ip_checksum.eq(p.ip_checksum),
             order.checksum.eq(p.checksum),
             order.original_length.eq(record.payload_length),
-            order.b.eq(record.b),
+            order.base.eq(record.base),
         ]
 
         self._report(m, p, compressed)
@@ -155,7 +155,7 @@ class TransmitSettling(wiring.Component):
     def _report(self, m: Module, p: Pipeline, compressed: Signal) -> None:
         """Make the report, in stages 4 and 5."""
         record = p.head.record
-        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14], bf16=record.b[-1])
+        p.let(frame_bytes=record.frame_bytes, lanes=record.payload_length[2:14], bf16=record.base[-1])
         p.stage(
             compressed=compressed,
             ambiguous=p.compressible & p.ambiguous,

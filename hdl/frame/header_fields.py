@@ -90,7 +90,7 @@ SHIM = Header(
     8,
     magic=Field(0, 16),
     version=Field(2, 8),
-    number=Field(3, 8),  # B of the paper's codec, E0 of planes
+    base=Field(3, 8),  # B of the paper's codec, E0 of planes
     length=Field(4, 16),
     reserved=Field(6, 16),
 )

@@ -42,7 +42,7 @@ class Format(ABC):
 
     spec: ClassVar[wire.CodecSpec]
     kind: wire.LaneType = wire.FP32_LANES
-    number: int
+    base: int
     """Byte 3 of the shim."""
 
     @property
@@ -55,13 +55,13 @@ class Format(ABC):
         """The things that are counted in a block: tags or codes."""
         return f"{self.spec.entry}s"
 
-    def shim(self, number: int, length: int) -> bytes:
+    def shim(self, base: int, length: int) -> bytes:
         """Return the 8 bytes before a block, for byte 3 and a payload of ``length`` bytes."""
         magic = wire.SHIM_MAGIC.to_bytes(2, "big")
-        return magic + bytes([self.spec.version, number]) + length.to_bytes(2, "big") + bytes(2)
+        return magic + bytes([self.spec.version, base]) + length.to_bytes(2, "big") + bytes(2)
 
     @abstractmethod
-    def accepts(self, number: int) -> bool:
+    def accepts(self, base: int) -> bool:
         """Tell whether byte 3 of a received shim is valid."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Format(ABC):
         """Compress the lanes of a payload, words of the type `word`."""
 
     @abstractmethod
-    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
+    def unpack(self, block: bytes, count: int, base: int, size: int) -> Unpacked:
         """Decode the present bytes of a block of ``count`` lanes, announced as ``size`` bytes."""
 
     def _count(self, classes: NDArray[np.uint8]) -> Counts:
@@ -83,9 +83,9 @@ class Paper(Format):
 
     def __init__(self, parameters: Parameters):
         self.parameters = parameters
-        self.number = parameters.b
+        self.base = parameters.b
 
-    def accepts(self, number: int) -> bool:
+    def accepts(self, base: int) -> bool:
         return True
 
     def pack(self, lanes: Bits) -> Packed:
@@ -93,8 +93,8 @@ class Paper(Format):
         seen, _ = codec.decompress_lanes(tags, vectors, self.parameters.b)
         return Packed(codec.pack_block(tags, vectors), seen, self._count(tags))
 
-    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
-        lanes, tags, fault = codec.examine_block(block, count, number, size)
+    def unpack(self, block: bytes, count: int, base: int, size: int) -> Unpacked:
+        lanes, tags, fault = codec.examine_block(block, count, base, size)
         return Unpacked(lanes, self._count(tags), fault)
 
 
@@ -105,18 +105,18 @@ class Planes(Format):
 
     def __init__(self, parameters: PlanesParameters, kind: wire.LaneType = wire.FP32_LANES):
         self.kind = kind
-        self.number = parameters.e0 + kind.shim_offset
+        self.base = parameters.e0 + kind.shim_offset
 
-    def accepts(self, number: int) -> bool:
-        return PlanesParameters(number - self.kind.shim_offset).valid
+    def accepts(self, base: int) -> bool:
+        return PlanesParameters(base - self.kind.shim_offset).valid
 
     def pack(self, lanes: Words) -> Packed:
-        quantised = planes.compress_lanes(lanes, self.number - self.kind.shim_offset, self.kind)
+        quantised = planes.compress_lanes(lanes, self.base - self.kind.shim_offset, self.kind)
         counts = self._count(planes.group_codes(quantised, self.kind))
         return Packed(planes.pack_block(quantised, self.kind), quantised.bits, counts)
 
-    def unpack(self, block: bytes, count: int, number: int, size: int) -> Unpacked:
-        e0 = number - self.kind.shim_offset
+    def unpack(self, block: bytes, count: int, base: int, size: int) -> Unpacked:
+        e0 = base - self.kind.shim_offset
         lanes, codes, fault = planes.examine_block(block, count, e0, size, self.kind)
         return Unpacked(lanes, self._count(codes), fault)
 

@@ -160,7 +160,7 @@ def _compressed(frame: bytes, headers: Headers, config: EngineConfig) -> Result 
     if headers.protocol == wire.PROTOCOL_UDP and new_checksum == 0:
         new_checksum = 0xFFFF  # RFC 768: zero would mean "no checksum"
 
-    shim = form.shim(form.number, len(payload))
+    shim = form.shim(form.base, len(payload))
     total_length = headers.total_length - len(payload) + len(shim) + len(block)
     sent = bytes(_with_fields(frame, headers, total_length, new_checksum)) + shim + block
 

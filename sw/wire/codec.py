@@ -74,7 +74,7 @@ class CodecSpec:
     name: CodecName
     version: int
     """Byte 2 of the shim, and the version of the wire format."""
-    number: str
+    base: str
     """The parameter in byte 3 of the shim."""
     accepted: range
     """Values of byte 3 that a receiver accepts."""

@@ -69,7 +69,7 @@ def test_texts_of_another_codec_are_those_of_its_record() -> None:
 
     name: Any = "another"
     spec = replace(
-        CODECS["planes"], name=name, number="q", type=Parameters,
+        CODECS["planes"], name=name, base="q", type=Parameters,
         of_bound=lambda k: Parameters(127 - k), parameter_texts=("Its bound.", "Its quality."),
     )  # fmt: skip
     modules = {module: make() for module, make in tops_of(EngineShape.of(codec="planes")).items()}

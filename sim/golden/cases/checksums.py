@@ -41,7 +41,7 @@ def ambiguous(codec: CodecCases) -> bytes:
         trial[lane] = choice
         trial_bytes = trial.tobytes()
         block = form.pack(trial).block
-        shim = form.shim(form.number, len(trial_bytes))
+        shim = form.shim(form.base, len(trial_bytes))
         length_change = len(shim) + len(block) - len(trial_bytes)
         wire_sum = length_change + checksum.word_sum(shim + block)
         return (wire_sum - checksum.word_sum(trial_bytes)) % 0xFFFF

@@ -15,7 +15,7 @@ def ordinary(codec: CodecCases) -> Sequence:
     """Make frames that are not the engine's business."""
     config, form = codec.CONFIG, codec.CONFIG.format
     good = sent(tcp(GRADIENTS), config)
-    shim = form.shim(form.number, 256)
+    shim = form.shim(form.base, 256)
     return Sequence(
         "ordinary",
         config,
@@ -88,7 +88,7 @@ def restored(codec: CodecCases) -> Sequence:
         (
             *(Case(name, sent(frame, config), V.RESTORED) for name, frame in frames.items()),
             Case("padded to 60 bytes", short + bytes(60 - len(short)), V.RESTORED),
-            Case("padded with a shim", good + form.shim(form.number, 256), V.RESTORED),
+            Case("padded with a shim", good + form.shim(form.base, 256), V.RESTORED),
             Case("marked bad", good, V.BAD, bad=True),
             Case("a good frame after all this", good, V.RESTORED),
         ),

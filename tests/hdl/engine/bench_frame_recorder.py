@@ -53,7 +53,7 @@ class TB(Lockstep):
             "overlong": int(size > MAX_TRANSMIT_FRAME),
             "short": int(size < known.frame_length),
             "key": FlowKey.as_shape().const({name: known[name] for name, _ in FlowKey.as_shape()}).as_bits(),
-            "b": known.config.b,
+            "base": known.config.b,
             "learns": known.config.learn_phases,
             "frame_bytes": size,
             "beats": (stimulus.beats - 1) % WHOLE + 1,

@@ -89,7 +89,7 @@ class TB(Lockstep):
         for name, value in expected.items():
             assert order[name] == value, f"{what}: {name} is {order[name]:#x}, not {value:#x}"
         shim = Shim.as_shape().from_bits(self.read("shim"))
-        assert (shim.b, shim.length) == (stimulus.frame[at + 3], be16(stimulus.frame, at + 4)), what
+        assert (shim.base, shim.length) == (stimulus.frame[at + 3], be16(stimulus.frame, at + 4)), what
 
     def _decision_beat(self, stimulus: Stimulus, shim_beat: int | None) -> int:
         """Index of the beat with which the frame is decided."""

@@ -76,7 +76,7 @@ class Frame:
             places |= {24: (order["total_length"] - 20) % (1 << 16), 26: order["checksum"]}
         for at, value in places.items():
             head[l3 + at : l3 + at + 2] = value.to_bytes(2, "big")
-        shim = SHIM_MAGIC.to_bytes(2, "big") + bytes([CODECS["paper"].version, order["b"]])
+        shim = SHIM_MAGIC.to_bytes(2, "big") + bytes([CODECS["paper"].version, order["base"]])
         shim += order["original_length"].to_bytes(2, "big") + bytes(2)
         return bytes(head) + shim + self.block
 

@@ -75,7 +75,7 @@ class Known:
             "bad": int(stimulus.bad),
             "overlong": int(pieces > 0),
             "short": random.getrandbits(1),
-            "b": stimulus.config.parameters.b,
+            "base": stimulus.config.parameters.b,
             "frame_bytes": len(frame) % (1 << 17),
             "beats": stimulus.beats - whole * pieces,
         }
@@ -235,7 +235,7 @@ def check_order(stimulus: Stimulus, result: Result, order, what: str) -> None:
             "ip_checksum": be16(result.frame, headers.l3 + 10),
             "checksum": be16(result.frame, headers.checksum_at),
             "original_length": headers.payload_bytes,
-            "b": stimulus.config.parameters.b,
+            "base": stimulus.config.parameters.b,
         }
     for name, value in expected.items():
         found = order[name]
