@@ -7,8 +7,9 @@ of a component, and the project's own cocotb bench runs on it unchanged, to its 
 
 - *Killed*: a test of the bench fails, or the simulation takes more than ten times the processor time that it
   takes without a mutant.
-- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or `reasons.py` says why no
-  legal input shows it.
+- *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or the record of this very
+  circuit says why no legal input shows it. Write such a reason into docs/assurance-mutants.json: move the
+  survivor to ``reasons`` and give it a ``reason``; it lapses when the circuit changes.
 - *Survivor*: neither. The list names the line of the RTL.
 
 The score is killed / (all - equivalent). Results stay in ``build/mutants``, so a command that is run again
@@ -34,7 +35,6 @@ from typing import Any
 
 from equivalent import equivalent, yosys
 from in_simulation import plan
-from reasons import REASONS, SURVIVES
 
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
 from inceptionn.hdl.verilog import to_rtlil
@@ -190,8 +190,7 @@ def run(name: str, count: int, arguments: argparse.Namespace, proofs: bool, simu
     """
     mutants, rtlil, folder = prepare(name, count, arguments.seed)
     bench = bench_of(CATALOGUE[name])[1]
-    circuit = folder.name.rsplit("-", 2)[0]
-    reasons, why_not = REASONS.get(circuit, {}), SURVIVES.get(circuit, {})
+    reasons, why_not = (reasons_of(name, mutants, arguments.seed, kind) for kind in ("reasons", "survivors"))
     for number, one in enumerate(mutants):
         if one.bench != bench:
             (folder / f"{one.number}.xml").unlink(missing_ok=True)
@@ -221,6 +220,23 @@ def run(name: str, count: int, arguments: argparse.Namespace, proofs: bool, simu
             mutants[one.number - 1] = one
             keep(folder, mutants)
     return [mutants[one.number - 1] for one in ran]
+
+
+def reasons_of(name: str, mutants: list[Mutant], seed: int, kind: str) -> dict[str, str]:
+    """Return the recorded reasons that are about today's circuit, by change.
+
+    ``kind``: ``reasons`` why mutants are equivalent, or ``survivors`` and why no bench sees them. A reason of
+    the same sample must be about one of the mutants.
+    """
+    found = {}
+    for row in records.load("mutants"):
+        if row["name"] == name and row["circuit"] == records.circuit(name):
+            there = {one["change"]: one["reason"] for one in row[kind] if "reason" in one}
+            lost = there.keys() - {one.change for one in mutants}
+            if lost and (row["seed"], row["mutants"]) == (seed, len(mutants)):
+                raise SystemExit(f"{name} has a reason where no mutant is: {', '.join(sorted(lost))}")
+            found |= there
+    return found
 
 
 def parts(module: ModuleType, found: dict[str, int], steps: int = 0) -> dict[str, int]:

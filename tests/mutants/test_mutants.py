@@ -63,6 +63,30 @@ def test_a_refusal(arguments: tuple[str, ...], error: str) -> None:
     assert error in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("circuit", "change", "said"),
+    [
+        ("1", "inv", "{'inv': 'why'}"),
+        ("2", "inv", "{}"),
+        ("1", "const0", "a has a reason where no mutant is: inv"),
+    ],
+)
+def test_a_reason_is_about_a_mutant_of_this_circuit(circuit: str, change: str, said: str) -> None:
+    row = {
+        "name": "a",
+        "circuit": "1",
+        "seed": 1,
+        "mutants": 1,
+        "reasons": [{"change": "inv", "reason": "why"}],
+    }
+    code = f"""from mutants import *
+records.load, records.circuit = lambda name: [{row!r}], lambda name: {circuit!r}
+print(reasons_of("a", [Mutant(1, {change!r}, "", "")], 1, "reasons"))
+"""
+    done = run(code)
+    assert said in done.stdout + done.stderr
+
+
 def test_components_that_a_change_touches() -> None:
     """Those that import the file, and how far away it is."""
     code = "from mutants import *; print(dict(distances({'hdl/parts/elastic_register.py'})))"
