@@ -100,13 +100,13 @@ def reasons() -> str:
 
 
 def software() -> str:
-    """Return every survivor of the host library."""
-    rows = [
-        (f"`{one['source']}`", f"`{one['change'].replace('`', '')}`", one.get("reason", ""))
-        for row in load("software")
-        for one in row["survivors"]
-    ]
-    return table("survivor, change, why it is equivalent", rows)
+    """Return every survivor of the host library, and what is equivalent for a reason."""
+    rows = []
+    for row in load("software"):
+        rows += [(f"`{one['source']}`", f"`{one['change']}`", "survives") for one in row["survivors"]]
+        for file, reasons in row["reasons"].items():
+            rows += [(f"`sw/{file}`", f"`{place}`", reason) for place, reason in reasons.items()]
+    return table("file, change, why it is equivalent", rows)
 
 
 def proofs() -> str:

@@ -6,9 +6,10 @@ tests that reach its line run on it, the quickest first, to the first failure (`
 reach the file where none reaches the line, as with what runs at import, and all where the file is C. Slow
 tests are left out. Nothing in the working tree changes: a Python module is replaced while it is imported
 (`sitecustomize` on ``$PYTHONPATH``), a C file is compiled into another module. A mutant that survives is a
-missing test, or changes nothing that can be seen; `software_reasons.py` says why. Results stay in
-``build/mutants`` while the group's tests do not change, so a run that was ended goes on; ``--again`` judges
-survivors again. Files of MPI are left out, since their tests start ``mpirun``.
+missing test, or changes nothing that can be seen; ``reasons`` of docs/assurance-software.json says why, by
+file below ``sw`` and place. Results stay in ``build/mutants`` while the group's tests do not change, so a run
+that was ended goes on; ``--again`` judges survivors again. Files of MPI are left out, since their tests start
+``mpirun``.
 """
 
 import argparse
@@ -29,10 +30,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-from software_reasons import REASONS
 
 from inceptionn.system import atomic_file
 
@@ -109,7 +109,7 @@ class Mutant:
     @property
     def reason(self) -> str | None:
         """Why it changes nothing that can be seen, if it is known."""
-        return REASONS.get(str(self.file.relative_to(ROOT / "sw")), {}).get(self.place)
+        return reasons().get((str(self.file.relative_to(ROOT / "sw")), self.place))
 
 
 def python_changes(text: str) -> Iterator[tuple[int, str, str]]:
@@ -191,12 +191,18 @@ def every_mutant(group: str) -> list[Mutant]:
     return [one for file in files if not file.name.startswith(("adt", "mpi")) for one in mutants(file)]
 
 
+@cache
+def reasons(*groups: str) -> dict[tuple[str, str], str]:
+    """Return the recorded reasons of these groups (all), by file and place."""
+    rows = (row for row in records.load("software") if not groups or row["name"] in groups)
+    files = (pair for row in rows for pair in row["reasons"].items())
+    return {(file, place): reason for file, places in files for place, reason in places.items()}
+
+
 def lost_reasons(every: list[Mutant], group: str) -> list[str]:
-    """Return the places below a group's folder that have a reason, and no mutant."""
+    """Return the places of a group that have a reason, and no mutant."""
     there = {(str(one.file.relative_to(ROOT / "sw")), one.place) for one in every}
-    folder = GROUPS[group][0].removeprefix("sw/")
-    reasons = ((file, place) for file in REASONS if file.startswith(folder) for place in REASONS[file])
-    return [f"{file}: {place}" for file, place in reasons if (file, place) not in there]
+    return [f"{file}: {place}" for file, place in reasons(group) if (file, place) not in there]
 
 
 def compiled(mutant: Mutant, folder: Path) -> Path | None:
@@ -305,9 +311,9 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
     folder.mkdir(exist_ok=True)
     every = every_mutant(group)
     if lost := lost_reasons(every, group):
-        raise SystemExit(f"software_reasons.py has a reason where no mutant is: {'; '.join(lost)}")
+        raise SystemExit(f"{group} has a reason where no mutant is: {'; '.join(lost)}")
     reaching(group, again)
-    ran, survivors = 0, []
+    ran, equivalent, survivors = 0, 0, []
     for mutant in random.Random(seed).sample(every, min(count, len(every))):
         source = f"{mutant.file.relative_to(ROOT)}:{mutant.line}"
         key = hashlib.sha256(mutant.text.encode()).hexdigest()[:16]
@@ -322,12 +328,12 @@ def run(group: str, count: int, seed: int, budget_s: float, again: bool) -> dict
                 atomic_file.write(kept, json.dumps(known))
         ran += known.get(key, "no program") != "no program"
         if known.get(key) == "survived":
-            reason = {"reason": mutant.reason} if mutant.reason else {}
-            survivors.append({"source": source, "change": mutant.place} | reason)
-    return {
-        "name": group, "asked": count, "mutants": ran, "killed": ran - len(survivors),
-        "equivalent": sum("reason" in one for one in survivors), "seed": seed, "survivors": survivors,
-        "commit": records.commit(GROUPS[group][0]),
+            equivalent += mutant.reason is not None
+            survivors += [] if mutant.reason else [{"source": source, "change": mutant.place}]
+    before = next(row for row in records.load("software") if row["name"] == group)
+    return before | {
+        "asked": count, "mutants": ran, "killed": ran - equivalent - len(survivors), "equivalent": equivalent,
+        "seed": seed, "survivors": survivors, "commit": records.commit(GROUPS[group][0]),
     }  # fmt: skip
 
 
