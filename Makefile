@@ -113,7 +113,8 @@ software-mutants: $(VENV)/.stamp-dev ## Score the tests of the C codec, collecti
 steadiness: $(VENV)/.stamp-dev ## Run all tests but the slow ones 20 times (RUNS), with eight at a time on each processor
 	@$(WARM_UP)
 	@failed=0; for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; \
-	  python -m pytest -n $$((8 * $$(nproc))) --dist worksteal -m "not slow" $(PYTEST_ARGS) || failed=$$((failed + 1)); \
+	  python -m pytest -n $$((8 * $$(nproc))) --dist worksteal -m "not slow" $(PYTEST_ARGS) || \
+	  { test $$? != 2 || exit 2; failed=$$((failed + 1)); }; \
 	done; echo "$$failed of $(RUNS) runs had a failure"; test $$failed = 0
 
 lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
