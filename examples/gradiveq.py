@@ -17,7 +17,7 @@ import numpy as np
 from mpi4py import MPI
 
 from inceptionn import CODECS, Codec
-from inceptionn.evaluate.training import CNN, Batches, digits
+from inceptionn.evaluate.training import Batches, digits, model_of
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.transport import MpiTransport, TransportError, connect_mpi
 
@@ -45,7 +45,7 @@ def main() -> None:
         parser.error(f"--steps must be at least 1, not {arguments.steps}")
 
     comm = MPI.COMM_WORLD
-    model = CNN(channels=tuple(int(word) for word in arguments.channels.split(",")))
+    model = model_of("cnn", channels=tuple(int(word) for word in arguments.channels.split(",")))
     data, parameters = digits(), model.initial()
     momenta = {key: np.zeros_like(value) for key, value in parameters.items()}
     codec = Codec(2.0**-arguments.bound, arguments.codec) if arguments.codec else None
@@ -89,5 +89,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (ArithmeticError, OSError, TransportError, TypeError, ValueError) as error:
+    except (ArithmeticError, ModuleNotFoundError, OSError, TransportError, TypeError, ValueError) as error:
         raise SystemExit(f"rank {MPI.COMM_WORLD.rank}: {error}") from error

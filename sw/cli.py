@@ -109,15 +109,17 @@ COMMANDS = {
         {
             "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
-            "means": _bench("collective.means", "The error of means by ranks, and what feedback does."),
-            "feedback": _bench("simulated.feedback", "Error feedback and scales: loss by ranks and bytes."),
-            "equal-error": _bench("simulated.equal_error", "Our codecs and others at equal error and bytes."),
-            "halves": _bench("simulated.halves", "Trainings with bfloat16: a raw ring, planes, int4."),
+            "means": _bench("trainings.means", "The error of means by ranks, and what feedback does."),
+            "feedback": _bench("trainings.feedback", "Error feedback and scales: loss by ranks and bytes."),
+            "equal-error": _bench("trainings.equal_error", "Our codecs and others at equal error and bytes."),
+            "halves": _bench("trainings.halves", "Trainings with bfloat16: a raw ring, planes, int4."),
             "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
             "a2dtwp": _bench("layers.a2dtwp", "Weight packing against memcpy; GPU copies."),
-            "convergence": _bench("layers.convergence", "Loss by codec, at equal bound and at equal bytes."),
+            "convergence": _bench(
+                "trainings.convergence", "Loss by codec, at equal bound and at equal bytes."
+            ),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "torch": Command(
                 "inceptionn.evaluate.bench.torch.torch",
@@ -275,7 +277,8 @@ def _missing_extra(error: ModuleNotFoundError, arguments: Sequence[str]) -> str 
             commands = command.commands or {}
     if command is None or error.name is None or error.name.split(".")[0] == "inceptionn":
         return None
-    return f"{error.name} is not installed: {pip_install(command.extra)}"
+    extra = "torch" if error.name == "torch" else command.extra
+    return f"{error.name} is not installed: {pip_install(extra)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -62,6 +62,7 @@ def test_a2dtwp(mpirun: Mpirun) -> None:
 
 @pytest.mark.slow
 def test_gradiveq(mpirun: Mpirun) -> None:
+    pytest.importorskip("torch")
     options = ["--steps", "120", "--warm-up", "10", "--sampling", "20", "--compressed", "70"]
     out = mpirun(2, str(EXAMPLES / "gradiveq.py"), *options, "--channels", "16,32", "--codec", "paper")
     assert "phases      warm-up from 0, sampling from 10, compressed from 30, sampling from 100" in out

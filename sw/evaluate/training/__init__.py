@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Small models and data sets to train with, in NumPy: for demonstrations and measurements of the layers.
+"""Small models and data sets to train with: for demonstrations and measurements of the layers.
 
-`Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples.
+`Model.gradients(parameters, batch)` gives gradients by key; `Batches` gives each worker its samples. What is
+here is NumPy; `torch` has what needs it, and `loop` trains in one process.
 """
 
 from ...layers.parameters import (
@@ -16,12 +17,10 @@ from ...layers.parameters import (
     unflatten,
 )
 from .data import Batch, Batches, Dataset, digits, zipf_documents
-from .models import CNN, MLP, EmbeddingClassifier, Model, SoftmaxRegression
-from .momentum import Momentum
-from .transformer import Transformer
+from .loop import Trainer, model_of, train
+from .models import MLP, EmbeddingClassifier, Model
 
 __all__ = [
-    "CNN",
     "MLP",
     "Batch",
     "Batches",
@@ -30,16 +29,16 @@ __all__ = [
     "Floats",
     "Gradients",
     "Model",
-    "Momentum",
     "Parameters",
     "RowSparse",
-    "SoftmaxRegression",
-    "Transformer",
+    "Trainer",
     "copy_of",
     "count_of",
     "digits",
     "flatten",
+    "model_of",
     "shapes_of",
+    "train",
     "unflatten",
     "zipf_documents",
 ]

@@ -2,6 +2,7 @@
 """Data sets, and the batches that each worker takes from them in each step."""
 
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -38,16 +39,22 @@ def require_digits() -> None:
         raise ModuleNotFoundError(f"{name} is not installed: {pip_install('train')}", name=name)
 
 
+@cache
+def _digits() -> tuple[NDArray[Any], NDArray[Any]]:
+    require_digits()
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    return pixels, labels
+
+
 def digits(seed: int = 0) -> Dataset:
     """Load scikit-learn's handwritten digits: 1437 samples to train with, 360 to test.
 
     They are real scans of 8 x 8 pixels as float32[n, 64] in 0..1; ``seed`` draws the split. Raises
     ``ModuleNotFoundError`` without scikit-learn, with what to install.
     """
-    require_digits()
-    from sklearn.datasets import load_digits
-
-    pixels, labels = load_digits(return_X_y=True)
+    pixels, labels = _digits()
     order = np.random.default_rng(seed).permutation(len(labels))
     inputs: Floats = (pixels[order] / 16).astype(np.float32)
     labels = labels[order].astype(np.int64)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Small classifiers in NumPy: parameters by key, and their gradients by hand.
+"""Small classifiers: parameters by key, and their gradients. A perceptron and an embedding in NumPy.
 
 All compute the mean cross-entropy of a softmax over a batch in float32. They have no state: each call is
-given the dictionary of parameters.
+given the dictionary of parameters. `torch.networks` has those that need torch.
 """
 
 from abc import ABC, abstractmethod
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ...layers.parameters import Floats, Gradients, Parameters, RowSparse
+from ...layers.parameters import Floats, Gradients, Parameters, RowSparse, flatten
 from .data import Batch
 
 _EVALUATED = 1024
@@ -46,6 +45,10 @@ class Model(ABC):
         It has float32 arrays of the parameters' shapes by key, or `RowSparse`.
         """
         return self.loss_and_gradients(parameters, batch)[1]
+
+    def by_rank(self, parameters: Mapping[str, Floats], batches: Sequence[Batch]) -> Floats:
+        """Return float32[ranks, values], the gradient of each rank's batch; all batches have one size."""
+        return np.stack([flatten(self.gradients(parameters, batch)) for batch in batches])
 
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
         """Return the rows that a batch looks up, ascending and distinct, by key of the embedding."""
@@ -85,7 +88,7 @@ def _he(random: np.random.Generator, shape: Sequence[int], fan_in: int) -> Float
 class MLP(Model):
     """A multi-layer perceptron with ReLU: keys ``fc1.weight`` [in, out], ``fc1.bias`` [out], ``fc2…``.
 
-    ``hidden`` may be empty (see `SoftmaxRegression`). Values: the sum of in*out + out over the layers.
+    Without ``hidden`` it is softmax regression. Values: the sum of in*out + out over the layers.
     """
 
     def __init__(self, inputs: int = 64, hidden: Sequence[int] = (48,), classes: int = 10) -> None:
@@ -127,110 +130,6 @@ class MLP(Model):
         return loss, {key: found[key] for key in parameters}
 
 
-class SoftmaxRegression(MLP):
-    """Logistic regression with several classes: an `MLP` without a hidden layer; its loss is convex."""
-
-    def __init__(self, inputs: int = 64, classes: int = 10) -> None:
-        super().__init__(inputs, (), classes)
-        self.name = f"softmax-{inputs}-{classes}"
-
-
-class CNN(Model):
-    """Convolutions 3 x 3 (padding 1), ReLU and 2 x 2 maximum pooling in turn, then one full layer.
-
-    ``image``: channels, height and width of a sample, which is given flat or in this shape; height and width
-    are halved once per entry of ``channels``. Keys: ``conv1.weight`` [out, in, 3, 3], ``conv1.bias`` [out],
-    …, ``fc.weight`` [in, classes], ``fc.bias``.
-    """
-
-    def __init__(
-        self, image: tuple[int, int, int] = (1, 8, 8), channels: Sequence[int] = (16, 32), classes: int = 10
-    ) -> None:
-        self.image, self.channels, self.classes = image, tuple(channels), classes
-        scale = 2 ** len(self.channels)
-        if image[1] % scale or image[2] % scale:
-            raise ValueError(f"the sides of image must be multiples of {scale}, not {image!r}")
-        self.features = self.channels[-1] * (image[1] // scale) * (image[2] // scale)
-        self.name = "cnn-" + "-".join(map(str, self.channels))
-
-    def initial(self, seed: int = 0) -> Parameters:
-        random = np.random.default_rng(seed)
-        parameters: Parameters = {}
-        for layer, (fan_in, fan_out) in enumerate(pairwise((self.image[0], *self.channels)), 1):
-            parameters[f"conv{layer}.weight"] = _he(random, (fan_out, fan_in, 3, 3), 9 * fan_in)
-            parameters[f"conv{layer}.bias"] = np.zeros(fan_out, np.float32)
-        parameters["fc.weight"] = _he(random, (self.features, self.classes), self.features)
-        parameters["fc.bias"] = np.zeros(self.classes, np.float32)
-        return parameters
-
-    def _convolved(self, x: Floats, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Return float32[n, out, h, w], and the patches of ``x`` as float32[n*h*w, in*9]."""
-        n, _, h, w = x.shape
-        padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-        windows = sliding_window_view(padded, (3, 3), axis=(2, 3))
-        patches = windows.transpose(0, 2, 3, 1, 4, 5).reshape(n * h * w, -1)
-        z = patches @ weight.reshape(len(weight), -1).T
-        z += bias
-        return z.reshape(n, h, w, -1).transpose(0, 3, 1, 2), patches
-
-    def _forward(
-        self, parameters: Mapping[str, Floats], inputs: Floats
-    ) -> tuple[Floats, Floats, list[tuple[Floats, NDArray[np.int64]]]]:
-        """Return logits, the features before the full layer, and per layer its patches and largest places."""
-        x = inputs.reshape(-1, *self.image)
-        seen = []
-        for layer in range(1, len(self.channels) + 1):
-            z, patches = self._convolved(
-                x, parameters[f"conv{layer}.weight"], parameters[f"conv{layer}.bias"]
-            )
-            n, c, h, w = z.shape
-            pools = z.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(-1, 4)
-            places = pools.argmax(axis=1)
-            x = np.maximum(pools[np.arange(len(pools)), places], 0).reshape(n, c, h // 2, w // 2)
-            seen.append((patches, places))
-        features = x.reshape(len(x), -1)
-        return features @ parameters["fc.weight"] + parameters["fc.bias"], features, seen
-
-    def logits(self, parameters: Mapping[str, Floats], inputs: NDArray[np.generic]) -> Floats:
-        return self._forward(parameters, np.asarray(inputs, np.float32))[0]
-
-    def loss_and_gradients(self, parameters: Mapping[str, Floats], batch: Batch) -> tuple[float, Gradients]:
-        logits, features, seen = self._forward(parameters, batch.inputs)
-        loss, d_logits = softmax_cross_entropy(logits, batch.labels)
-        found: Gradients = {"fc.weight": features.T @ d_logits, "fc.bias": d_logits.sum(axis=0)}
-        d = (d_logits @ parameters["fc.weight"].T) * (features > 0)  # after the last pooling and its ReLU
-        n = len(features)
-        h, w = self.image[1] >> len(seen), self.image[2] >> len(seen)
-        for layer in range(len(seen), 0, -1):
-            patches, places = seen[layer - 1]
-            weight = parameters[f"conv{layer}.weight"]
-            out, within = weight.shape[:2]
-            pools = np.zeros((n * out * h * w, 4), np.float32)
-            pools[np.arange(len(pools)), places] = d.reshape(-1)
-            d_z = pools.reshape(n, out, h, w, 2, 2).transpose(0, 2, 4, 3, 5, 1)
-            h, w = 2 * h, 2 * w
-            flat = d_z.reshape(n * h * w, out)
-            found[f"conv{layer}.weight"] = (flat.T @ patches).reshape(weight.shape)
-            found[f"conv{layer}.bias"] = flat.sum(axis=0)
-            if layer > 1:
-                d_patches = (flat @ weight.reshape(out, -1)).reshape(n, h, w, within, 3, 3)
-                padded = np.zeros((n, within, h + 2, w + 2), np.float32)
-                for i in range(3):
-                    for j in range(3):
-                        padded[:, :, i : i + h, j : j + w] += d_patches[..., i, j].transpose(0, 3, 1, 2)
-                d = padded[:, :, 1:-1, 1:-1].copy()
-                d *= self._outputs(seen[layer - 1][0], n, h, w, within) > 0
-        return loss, {key: found[key] for key in parameters}
-
-    @staticmethod
-    def _outputs(patches: Floats, n: int, h: int, w: int, channels: int) -> Floats:
-        """Return the output of the previous layer.
-
-        It is the centres of the patches, float32[n, channels, h, w].
-        """
-        return patches.reshape(n, h, w, channels, 9)[..., 4].transpose(0, 3, 1, 2)
-
-
 class EmbeddingClassifier(Model):
     """The mean of a document's word vectors, then softmax regression: a large sparse and a small dense part.
 
@@ -249,6 +148,10 @@ class EmbeddingClassifier(Model):
             "fc.weight": _he(random, (self.width, self.classes), self.width),
             "fc.bias": np.zeros(self.classes, np.float32),
         }
+
+    def by_rank(self, parameters: Mapping[str, Floats], batches: Sequence[Batch]) -> Floats:
+        """Return float32[ranks, values], the gradient of each rank's batch; all batches have one size."""
+        return np.stack([flatten(self.gradients(parameters, batch)) for batch in batches])
 
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
         return {"embedding": np.unique(batch.inputs)}

@@ -9,7 +9,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.codec import scale_exponent
-from inceptionn.evaluate.bench.layers import convergence as bench
+from inceptionn.evaluate.bench.trainings import convergence as bench
 from inceptionn.wire import variant
 
 
@@ -29,17 +29,18 @@ def test_equal_bytes() -> None:
 def test_a_training_is_the_same_with_every_transport_of_exact_values() -> None:
     """Raw sums in a ring; compressed ones differ, and take fewer bytes."""
     runs = {
-        name: bench.train(bench.MLP(), name, k, 3, 8, 1)[0]
+        name: bench.trained("mlp", name, k, 3, 8, 1)[0]
         for name, k in ((bench.RAW, None), (bench.BOUNDED, 8), (bench.EQUAL_BOUND, 8))
     }
-    again, gradients = bench.train(bench.MLP(), bench.RAW, None, 3, 8, 1)
+    again, gradients = bench.trained("mlp", bench.RAW, None, 3, 8, 1)
     assert again == runs[bench.RAW]
     assert len(gradients) == 8
-    assert runs[bench.RAW].sent > 4 * runs[bench.BOUNDED].sent > 6 * runs[bench.EQUAL_BOUND].sent
+    sent = {name: run["sent"] for name, run in runs.items()}
+    assert sent[bench.RAW] > 4 * sent[bench.BOUNDED] > 6 * sent[bench.EQUAL_BOUND]
     for run in runs.values():
-        assert run.steps == list(range(1, 9))
-        assert run.losses[-1] < run.losses[0]
-        assert run.losses == pytest.approx(runs[bench.RAW].losses, rel=0.2)
+        assert run["steps"] == list(range(1, 9))
+        assert run["losses"][-1] < run["losses"][0]
+        assert run["losses"] == pytest.approx(runs[bench.RAW]["losses"], rel=0.2)
 
 
 def test_the_command(made_by: Callable[..., Any]) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.evaluate.bench.simulated import equal_error as bench
-from inceptionn.evaluate.bench.simulated.rivals import (
+from inceptionn.evaluate.bench.trainings import equal_error as bench
+from inceptionn.evaluate.bench.trainings.grid import Case
+from inceptionn.evaluate.bench.trainings.rivals import (
     RIVALS,
     PowerSGD,
     e4m3,
@@ -21,6 +22,7 @@ from inceptionn.evaluate.bench.simulated.rivals import (
 )
 
 pytest.importorskip("sklearn")
+pytest.importorskip("torch")
 
 
 def test_e4m3_is_that_of_ml_dtypes() -> None:
@@ -90,23 +92,23 @@ def test_the_ratio_is_that_of_the_error(codec: str) -> None:
 
 
 def test_ours_take_no_more_bytes() -> None:
-    race = bench.Race("mlp", "sgd", 0, steps=30, feedback=True)
+    race = bench.Race(Case("mlp", "sgd", 4, 0), steps=30, feedback=True)
     int4 = next(rival for rival in RIVALS if rival.name.startswith("int4"))
     row = race.against(int4)
-    size = sum(values.size for values in race._workers.shapes.values())
-    most = 4 * size / row.ratio
+    size = sum(values.size for values in race.shapes.values())
+    most = 4 * size / row["ratio"]
     for name, codec in bench.OURS.items():
-        finest = row.ours[name]
-        assert race._ours(codec, finest.k).sent <= most
-        assert race._ours(codec, finest.k).loss == finest.loss
+        finest = row["ours"][name]
+        assert race.ours(codec, finest["k"])["sent"] <= most
+        assert race.ours(codec, finest["k"])["loss"] == finest["loss"]
         assert race.finest(codec, 8 * size) == 14
         assert race.finest(codec, 1) is None
-    assert row.loss == pytest.approx(row.raw, rel=0.1)
-    assert row.ours["planes"].k > row.ours["bounded"].k
+    assert row["loss"] == pytest.approx(row["raw"], rel=0.1)
+    assert row["ours"]["planes"]["k"] > row["ours"]["bounded"]["k"]
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
-    monkeypatch.setattr(bench, "MODELS", {"mlp": bench.MODELS["mlp"]})
+    monkeypatch.setattr(bench, "MODELS", ("mlp",))
     monkeypatch.setattr(bench, "SIDE", 64)
     names = ("int8, blocks of 128", "top-k, 1 %")
     monkeypatch.setattr(bench, "RIVALS", [rival for rival in RIVALS if rival.name in names])

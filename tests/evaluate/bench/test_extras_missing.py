@@ -27,8 +27,8 @@ importlib.util.find_spec = lambda name, package=None: None if name in MISSING el
 """
 
 
-def run(program: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", BASE + program]
+def run(program: str, base: str = BASE) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", base + program]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -58,6 +58,15 @@ def test_other_benches_say_in_one_line_what_to_install(arguments: tuple[str, ...
     done = command("bench", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"inceptionn: scikit-learn is not installed: {pip_install('bench')}\n"
+
+
+@pytest.mark.parametrize("arguments", [("halves",), ("feedback", "--optimizers", "adam"), ("convergence",)])
+def test_trainings_by_torch_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
+    pytest.importorskip("sklearn")
+    without = BASE.replace('MISSING = ("sklearn", ', 'MISSING = ("torch", ').replace('"matplotlib", ', "")
+    done = run(f"from inceptionn.cli import main\nsys.exit(main(['bench', *{arguments!r}]))", without)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"inceptionn: torch is not installed: {pip_install('torch')}\n"
 
 
 def test_the_example_says_in_one_line_what_to_install() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import SUM, ErrorFeedback, allreduce_comp, statistics
-from inceptionn.evaluate.bench.simulated import feedback as bench
-from inceptionn.evaluate.bench.simulated.planes import AUTO, TENSOR, Ours
-from inceptionn.evaluate.bench.simulated.spikes import EVENTS, RULES, trained
-from inceptionn.evaluate.bench.simulated.training import Adam, Momentum, Workers, train
+from inceptionn.evaluate.bench.trainings import feedback as bench
+from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, Ours
+from inceptionn.evaluate.bench.trainings.grid import Case
+from inceptionn.evaluate.bench.trainings.spikes import EVENTS, RULES, trained
 from inceptionn.transport import Transport, loopback
 
 pytest.importorskip("sklearn")
@@ -24,11 +24,10 @@ CODEC = Codec(2**-6, "planes", threads=1)
 @pytest.mark.parametrize(("ranks", "scale"), [(4, AUTO), (3, AUTO), (4, TENSOR)])
 def test_simulated_sums_are_those_of_the_ring(ranks: int, scale: Any) -> None:
     """Bit for bit, with error feedback over three steps; bytes but for blocks' last groups and plans."""
-    workers = Workers("mlp", ranks, seed=1)
-    weights = np.concatenate([values.ravel() for values in workers.shapes.values()])
-    gradients = [workers.gradients(weights, step) for step in range(3)]
-    ours = Ours(CODEC, scale, workers.shapes)
-    sections = [values.size for values in workers.shapes.values()] if scale == TENSOR else None
+    trainer = Case("mlp", "sgd", ranks, seed=1).trainer()
+    gradients = [trainer.gradients(step) for step in range(3)]
+    ours = Ours(CODEC, scale, trainer.shapes)
+    sections = [values.size for values in trainer.shapes.values()] if scale == TENSOR else None
     residuals = np.zeros_like(gradients[0])
     expected, sent = [], []
     for gradient in gradients:
@@ -40,7 +39,7 @@ def test_simulated_sums_are_those_of_the_ring(ranks: int, scale: Any) -> None:
     def rank(transport: Transport) -> tuple[list[bytes], list[float]]:
         memory, found, sizes = ErrorFeedback(CODEC), [], []
         for gradient in gradients:
-            total = np.empty_like(weights)
+            total = np.empty_like(trainer.weights)
             before = statistics(transport)
             allreduce_comp(
                 transport, gradient[transport.rank], total, SUM, codec=CODEC, path="software",
@@ -69,31 +68,24 @@ def test_a_scale_per_tensor_is_that_of_each_tensor_alone() -> None:
     assert not Ours(CODEC, AUTO, shapes)(values)[:, 40:].any()  # one scale for both: all is lost
 
 
-def test_optimizers_by_hand() -> None:
-    momentum, adam = Momentum(1), Adam(1)
-    gradient = np.array([2], np.float32)
-    assert [float(momentum(gradient)[0]) for _ in range(2)] == pytest.approx([0.1, 0.05 * (1.8 + 2)])
-    assert float(adam(gradient)[0]) == pytest.approx(0.002)  # the first step has the length of the rate
-    assert float(adam(-gradient)[0]) == pytest.approx(0.002 * (0.9 * 0.2 - 0.2) / (1 - 0.81) / 2, rel=1e-4)
-
-
 def test_ranks_share_the_same_samples() -> None:
-    alone = train(Workers("cnn", 2, seed=0), "sgd", 5)
-    assert train(Workers("cnn", 8, seed=0), "sgd", 5).loss == pytest.approx(alone.loss, rel=1e-4)
+    pytest.importorskip("torch")
+    losses = [Case("cnn", "adam", ranks, 0).train(5)["loss"] for ranks in (2, 8)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_the_command(made_by: Callable[..., Any]) -> None:
     command = "bench feedback --models mlp --optimizers sgd --ranks 16 --bounds 7,9 --steps 30"
     text, facts, rows, _ = made_by(command, csv=True, plot=True)
     assert "Ratio of the test losses at equal bytes" in text
-    runs = [bench.Run(**run) for run in facts["runs"]]
+    runs = facts["runs"]
     assert len(runs) == 9 == len(list(csv.DictReader(rows)))
-    losses = {(run.k, run.scale, run.feedback): run.loss for run in runs}
+    losses = {(run["k"], run["scale"], run["feedback"]): run["loss"] for run in runs}
     raw = losses[None, None, False]
     assert losses[7, AUTO, False] > 1.1 * raw  # 16 ranks share 2^-7: most values are lost
     assert losses[7, AUTO, True] == pytest.approx(raw, rel=0.1)
     assert losses[9, TENSOR, True] == pytest.approx(raw, rel=0.02)
-    sent = {(run.k, run.scale, run.feedback): run.sent for run in runs}
+    sent = {(run["k"], run["scale"], run["feedback"]): run["sent"] for run in runs}
     assert sent[7, AUTO, False] < sent[9, AUTO, False] < sent[None, None, False]
 
 
@@ -106,7 +98,7 @@ def test_losses_at_equal_bytes_by_hand() -> None:
 def test_a_spike_by_rule() -> None:
     """What is left of a skipped step of 1e6 times the values, and of one that is not finite."""
     for event in ("1e6, skipped", "inf beside 1e6, loss scaler"):
-        after = {rule: trained("sgd", event, rule, 10, 0, 22).after for rule in ("nothing", "default")}
+        after = {rule: trained("sgd", event, rule, 10, 0, 22)["after"] for rule in ("nothing", "default")}
         assert after["nothing"] > 1000
         assert after["default"] < 2
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from inceptionn.cli import main
-from inceptionn.evaluate.bench.kernels import a2dtwp
-from inceptionn.evaluate.bench.layers import gradiveq
+from inceptionn.evaluate.bench.layers import a2dtwp, gradiveq
 
 
 def test_times_between_hosts(made_by: Callable[..., Any]) -> None:
@@ -27,6 +26,7 @@ def test_times_between_hosts(made_by: Callable[..., Any]) -> None:
 
 
 def test_training(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]) -> None:
+    pytest.importorskip("torch")
     monkeypatch.setattr(gradiveq, "CHANNELS", (4, 8))
     made = made_by("bench gradiveq --only training --steps 20 --seeds 1 --seed 7", csv=True)
     assert made.rows[1].startswith("training,raw,7,")

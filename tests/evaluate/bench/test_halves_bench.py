@@ -10,8 +10,8 @@ import pytest
 from inceptionn import Codec
 from inceptionn.codec import converted
 from inceptionn.collectives import MEAN, allreduce_comp
-from inceptionn.evaluate.bench.simulated.halves import FORMS, RAW, Halves, rounded
-from inceptionn.evaluate.bench.simulated.planes import AUTO, Ours
+from inceptionn.evaluate.bench.trainings.exchanges import AUTO, Ours
+from inceptionn.evaluate.bench.trainings.halves import FORMS, RAW, Halves, rounded
 from inceptionn.transport import Transport
 
 
@@ -44,6 +44,7 @@ def test_the_raw_ring_rounds_partial_sums() -> None:
 @pytest.mark.slow
 def test_a_short_run(made_by: Callable[..., Any]) -> None:
     pytest.importorskip("sklearn")
+    pytest.importorskip("torch")
     made = made_by("bench halves --quick")
     rows = made.facts["trainings"]
     assert len(rows) == 2 * 2 * len(FORMS)

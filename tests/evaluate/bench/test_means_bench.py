@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
-from inceptionn.evaluate.bench.collective import means as bench
+from inceptionn.evaluate.bench.trainings import means as bench
 
 pytest.importorskip("sklearn")
 

@@ -1,36 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Models against finite differences and answers by hand; data sets and batches."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from inceptionn.evaluate.training import (
-    CNN,
     MLP,
     Batch,
     Batches,
     EmbeddingClassifier,
     Model,
-    Momentum,
     RowSparse,
-    SoftmaxRegression,
-    Transformer,
+    Trainer,
     count_of,
     digits,
     flatten,
+    model_of,
+    train,
     unflatten,
     zipf_documents,
 )
-
-
-def test_momentum_by_hand() -> None:
-    change, gradient = Momentum(0.5, 0.75), np.array([4, -2], np.float32)
-    assert [change(gradient).tolist() for _ in range(2)] == [[-2, 1], [-3.5, 1.75]]
+from inceptionn.evaluate.training.loop import MODELS, OPTIMIZERS, optimizer_of
 
 
 def test_softmax_regression_by_hand() -> None:
     """Zero weights: every class has probability 1/2, the loss is ln 2, the gradient +-x/2."""
-    model = SoftmaxRegression(2, 2)
+    model = MLP(2, (), 2)
     parameters = {key: np.zeros_like(value) for key, value in model.initial().items()}
     batch = Batch(np.array([[1, 3]], np.float32), np.array([0]))
     loss, found = model.loss_and_gradients(parameters, batch)
@@ -42,12 +39,9 @@ def test_softmax_regression_by_hand() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        SoftmaxRegression(64, 10),
+        MLP(64, (), 10),
         MLP(64, (12, 7), 10),
-        CNN(channels=(3, 4)),
-        CNN(channels=(2,)),
         EmbeddingClassifier(30, 4, 5),
-        Transformer(width=8, heads=2),
     ],
     ids=lambda model: model.name,
 )
@@ -78,18 +72,46 @@ def test_gradients_are_those_of_finite_differences(model: Model) -> None:
             assert gradient[at] == pytest.approx((above - below) / (2 * step), abs=2e-4), key
 
 
-@pytest.mark.parametrize("model", [SoftmaxRegression(), MLP(), CNN()], ids=lambda model: model.name)
-def test_they_learn_the_digits(model: Model) -> None:
-    data = digits()
-    assert (len(data.train), len(data.test)) == (1437, 360)
-    parameters = model.initial()
-    velocity = np.zeros(count_of(parameters), np.float32)
-    batches = Batches(data.train, 64)
-    for step in range(5 * batches.steps_per_epoch):
-        velocity = np.float32(0.9) * velocity + flatten(model.gradients(parameters, batches.at(step)))
-        parameters = unflatten(flatten(parameters) - np.float32(0.05) * velocity, parameters)
-    assert model.accuracy(parameters, data.test) > 0.9
-    assert all(value.dtype == np.float32 for value in parameters.values())
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_they_learn_the_digits(name: str, optimizer: str) -> None:
+    if (name, optimizer) != ("mlp", "sgd"):
+        pytest.importorskip("torch")
+    trainer = Trainer(model_of(name), optimizer_of(optimizer), 2, 32)
+    assert (len(trainer.data.train), len(trainer.data.test)) == (1437, 360)
+    before = trainer.loss()
+    train(trainer, 5 * trainer.steps_per_epoch)
+    assert trainer.loss() < before / 4
+    assert trainer.accuracy() > 0.85
+    assert trainer.weights.dtype == np.float32
+
+
+@pytest.mark.parametrize("settings", [{"name": "cnn", "channels": (3,)}, {"name": "transformer", "width": 8}])
+def test_gradients_of_ranks_are_those_of_each_alone(settings: dict[str, Any]) -> None:
+    """Those of all ranks are one vectorised call; the slope of the loss along them is their square."""
+    pytest.importorskip("torch")
+    model, data = model_of(**settings), digits()
+    parameters = model.initial(1)
+    batches = [Batches(data.train, 8, rank, 3).at(0) for rank in range(3)]
+    together = model.by_rank(parameters, batches)
+    for batch, found in zip(batches, together, strict=True):
+        assert np.allclose(found, flatten(model.gradients(parameters, batch)), atol=1e-6)
+        weights, step = flatten(parameters), np.float32(1e-3)
+        losses = [model.loss(unflatten(weights + sign * step * found, parameters), batch) for sign in (1, -1)]
+        assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(float(found @ found), rel=0.02)
+
+
+def test_a_training_by_hand() -> None:
+    """Momentum of 0.9 and a rate of 0.05; what an exchange returns is the mean that counts."""
+    trainer, ones = Trainer(MLP(), optimizer_of("sgd"), 4, 8, seed=2), np.ones(3610, np.float32)
+    begin, seen = trainer.weights.copy(), []
+
+    def keep(step: int, gradients: Any) -> None:
+        seen.append(gradients.shape)
+
+    train(trainer, 3, lambda gradients: ones.copy(), keep, after=lambda step: step == 1)
+    assert seen == 2 * [(4, 3610)]
+    assert np.allclose(begin - trainer.weights, 0.05 + 0.05 * 1.9, atol=1e-6)
 
 
 def test_the_embedding_model_learns_and_its_gradient_names_few_rows() -> None:

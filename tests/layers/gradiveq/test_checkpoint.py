@@ -11,12 +11,13 @@ from outcomes import Group, messages
 
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError
-from inceptionn.evaluate.training import CNN, Batches, Parameters, digits
+from inceptionn.evaluate.training import Batches, Parameters, digits, model_of
 from inceptionn.layers import checkpoint
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.transport import Transport
 
-MODEL = CNN(channels=(4, 6))
+pytest.importorskip("torch")
+MODEL = model_of("cnn", channels=(4, 6))
 DATA = digits()
 STEPS = 24
 SETTINGS: dict[str, Any] = {"warm_up": 3, "sampling": 6, "compressed": 8, "loss_limit": 5.0, "reuse": 4}

@@ -11,7 +11,7 @@ from outcomes import Group
 from inceptionn import Codec
 from inceptionn.collectives import MismatchError, statistics
 from inceptionn.collectives.values.wire_form import Compressed, Raw
-from inceptionn.evaluate.training import CNN, Batches, Gradients, Parameters, digits
+from inceptionn.evaluate.training import Batches, Gradients, Parameters, digits, model_of
 from inceptionn.layers.gradiveq import CompressedDomain, Compressor, GradiVeQ, Run, principal_components
 from inceptionn.layers.parameter_server import NonFiniteGradient
 from inceptionn.transport import Transport
@@ -275,7 +275,8 @@ def test_gradients_that_do_not_fit(group: Group, phase: int) -> None:
 @pytest.mark.slow
 def test_trains_with_an_eighth_of_the_bytes(threads: Group) -> None:
     """A small CNN on digits: 8 times fewer bytes than raw, and less than a point of accuracy lost."""
-    model, steps = CNN(channels=(16, 32)), 300
+    pytest.importorskip("torch")
+    model, steps = model_of("cnn", channels=(16, 32)), 300
 
     def run(t: Transport, **arguments: Any) -> tuple[float, float]:
         parameters = model.initial()

@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .... import converted
 from ....commands.speed import Floats, synthetic
 from ....system import npy_file
-
-if TYPE_CHECKING:
-    from ...training import Batches, Model
 
 SYNTHETIC, REAL = "synthetic", "real"
 HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
@@ -33,17 +28,22 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
     Raises ``ModuleNotFoundError`` without scikit-learn.
     """
-    from ...training import MLP, Batches, digits
+    from ....layers.parameter_server import MomentumSGD
+    from ...training import MLP, Trainer, train
 
-    model, samples = MLP(64, HIDDEN), digits(seed)
-    batches = [Batches(samples.train, BATCH, worker, workers, seed) for worker in range(workers)]
-    steps = EPOCHS * len(samples.train) // (4 * BATCH)
-    size = sum(values.size for values in model.initial(seed).values())
-    wanted = min(steps, -(-count // size))
+    trainer = Trainer(MLP(64, HIDDEN), MomentumSGD(RATE, MOMENTUM), workers, BATCH, seed)
+    steps = EPOCHS * len(trainer.data.train) // (4 * BATCH)
+    wanted = min(steps, -(-count // trainer.weights.size))
     chosen = {round(place) for place in np.linspace(0, steps - 1, wanted)}
+    kept: list[Floats] = []
+
+    def keep(step: int, gradients: Floats) -> None:
+        if step in chosen:
+            kept.append(gradients)
+
     with one_thread():  # matrices this small lose by threads
-        kept = _train(model, batches, steps, chosen, seed)
-    return [np.resize(np.concatenate(parts), count) for parts in kept]
+        train(trainer, steps, before=keep)
+    return [np.resize(np.concatenate(parts), count) for parts in zip(*kept, strict=True)]
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -54,25 +54,6 @@ def one_thread() -> AbstractContextManager[object]:
         return nullcontext()
     limits: AbstractContextManager[object] = threadpool_limits(1)
     return limits
-
-
-def _train(
-    model: Model, batches: Sequence[Batches], steps: int, chosen: Container[int], seed: int
-) -> list[list[Floats]]:
-    """Return the workers' gradients of the chosen steps of a training with momentum."""
-    from ...training import Momentum, flatten, unflatten
-
-    shapes = model.initial(seed)
-    vector = flatten(shapes)
-    parameters, change = unflatten(vector, shapes), Momentum(RATE / len(batches), MOMENTUM)
-    kept: list[list[Floats]] = [[] for _ in batches]
-    for step in range(steps):
-        gradients = [flatten(model.gradients(parameters, batch.at(step))) for batch in batches]
-        if step in chosen:
-            for values, gradient in zip(kept, gradients, strict=True):
-                values.append(gradient)
-        vector += change(np.sum(gradients, axis=0))
-    return kept
 
 
 def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:

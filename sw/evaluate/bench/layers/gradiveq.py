@@ -7,15 +7,15 @@ from operator import itemgetter
 from statistics import mean, median
 from typing import Annotated, Any
 
-import numpy as np
-
 from .... import Codec
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
+from ....commands.console import Table, new_progress, tracked
 from ....layers.gradiveq import GradiVeQ
+from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport
-from ...training import CNN, Batches, digits
+from ...study import Figure, Study, flat, measurement
+from ...training import Batches, digits, flatten, model_of, unflatten
 from ...training.data import require_digits
 from ..common.job import lines_of
 from ..common.threads import on_ranks
@@ -39,9 +39,13 @@ WARM_UP = 30
 BOUND = 12
 """Error bound of the codec on compressed slices, 2**-k, relative to the largest sample's power of two."""
 RATIO, POINT = 8.0, 1.0
+Runs = list[dict[str, float]]
+"""Accuracy (0..1) and ratios of bytes by phase, of one training each."""
 
 
+@measurement("gradiveq")
 def gradiveq(
+    study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker each.")] = 4,
     rates: Annotated[str, report.listed("Bits per second of every link.")] = "100m,1g",
     repeats: Annotated[int, report.whole(1, 1000, "All-reduces of each kind; medians count.")] = 15,
@@ -53,12 +57,10 @@ def gradiveq(
     seed: report.FirstSeed = 0,
     only: Annotated[str, report.listed("Some of times, parts, training.")] = "times,parts,training",
     quick: Annotated[bool, report.quick(repeats=5, steps=60, seeds=1)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Compare GradiVeQ with raw and 4-bit QSGD: times and their parts, bytes and accuracy of training.
 
-    About eight minutes, with --quick one.
+    About eight minutes, with --quick one. Training needs torch.
 
     Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts with rate-limited links,
     including compression and decompression. Compressors have K/8 columns (the paper's average ratio), or at
@@ -67,12 +69,11 @@ def gradiveq(
     """
     parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = report.rates(rates)
-    out = report.Report(seed, json_file, csv_file)
     if "training" in parts:
         require_digits()
-    found: dict[str, Any] = {"bench": "gradiveq"}
-    figures: list[report.Figure] = []
-    out.show_conditions()
+        model_of("cnn")
+    rows: list[dict[str, Any]] = []
+    study.rows = rows
     if "times" in parts:
         require()
         plan = {
@@ -80,50 +81,33 @@ def gradiveq(
             "bound": 2.0**-BOUND, "seed": seed,
         }  # fmt: skip
         times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
-        with new_progress(out.console) as progress, Network(hosts) as network:
+        with new_progress(study.console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(chosen) * len(TITLES))
             for rate in chosen:
                 network.shape(rate)
                 for line in lines_of(network, RANK, plan, PATIENCE):
                     times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
                     progress.update(task, advance=1, description=rate_text(rate))
-        out.console.print(
-            times_table(
-                times, plan, f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
-            )
-        )
-        found |= {"plan": plan, "times": {str(int(rate)): lines for rate, lines in times.items()}}
+        title = f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
+        study.show(times_table(times, plan, title))
+        by_rate = {str(int(rate)): lines for rate, lines in times.items()}
+        study.facts |= {"plan": plan, "times": by_rate}
+        for at, lines in by_rate.items():
+            rows += [{"what": "time", "rate": at, **flat(line)} for line in lines.values()]
     if "parts" in parts:
         settings_of = {"ratio": RATIO, "dimension": dimension, "repeats": repeats}
-        milliseconds = parts_of(settings_of)
-        out.console.print(parts_table(milliseconds, settings_of))
-        found["parts"] = milliseconds
+        study.facts["parts"] = milliseconds = parts_of(settings_of)
+        study.show(parts_table(milliseconds, settings_of))
+        rows += [{"what": "parts", "variant": name, **line} for name, line in milliseconds.items()]
     if "training" in parts:
-        trained = study(steps, range(seed, seed + seeds), out.console)
-        out.console.print(training_table(trained, steps, seeds))
-        figures += training_figures(trained)
-        found |= {"trained_steps": steps, "training": trained}
-    out.show_figures(figures)
-    out.write(found, rows_of(found, seed))
-
-
-def rows_of(found: dict[str, Any], first_seed: int) -> list[dict[str, Any]]:
-    """Return rows of the measurements.
-
-    They are times by rate and variant, parts by variant, training runs by seed.
-    """
-    times, parts, trained = (found.get(name, {}) for name in ("times", "parts", "training"))
-    return [
-        *(
-            {"what": "time", "rate": rate, **report.flat(line)}
-            for rate, lines in times.items() for line in lines.values()
-        ),
-        *({"what": "parts", "variant": name, **line} for name, line in parts.items()),
-        *(
-            {"what": "training", "variant": name, "seed": first_seed + place, **line}
-            for name in trained for place, line in enumerate(trained[name])
-        ),
-    ]  # fmt: skip
+        trained = trainings(steps, range(seed, seed + seeds), study.console)
+        study.show(training_table(trained, steps, seeds))
+        study.figures += training_figures(trained)
+        study.facts |= {"trained_steps": steps, "training": trained}
+        rows += [
+            {"what": "training", "variant": name, "seed": seed + place, **line}
+            for name, runs in trained.items() for place, line in enumerate(runs)
+        ]  # fmt: skip
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
@@ -171,9 +155,9 @@ def settings(name: str, steps: int) -> dict[str, Any]:
 NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
-def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict[str, float]]]:
+def trainings(steps: int, seeds: Sequence[int], console: Any) -> dict[str, Runs]:
     """Measure accuracy (0..1) and ratios of bytes of each training, one per seed."""
-    found: dict[str, list[dict[str, float]]] = {}
+    found: dict[str, Runs] = {}
     for name, seed in tracked(console, list(product(NAMES, seeds)), itemgetter(0)):
         found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
     return found
@@ -181,19 +165,17 @@ def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[dict
 
 def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4) -> dict[str, float]:
     """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine."""
-    model, data = CNN(channels=CHANNELS), digits(seed)
+    model, data = model_of("cnn", channels=CHANNELS), digits(seed)
 
     def rank(transport: LoopbackTransport) -> dict[str, float]:
-        parameters = model.initial(seed)
-        momenta = {key: np.zeros_like(value) for key, value in parameters.items()}
+        weights = flatten(model.initial(seed))
+        parameters = unflatten(weights, model.initial(seed))  # they share memory
+        rule, whole = MomentumSGD(Cosine(0.04, steps), 0.9), Partition(0, "", 0, 0, weights.size)
         exchange = GradiVeQ(transport, parameters, **arguments, seed=seed)
         batches = Batches(data.train, 16, transport.rank, workers, seed)
         for step in range(steps):
-            mean_gradient = exchange.all_reduce(model.gradients(parameters, batches.at(step)))
-            rate = np.float32(0.02 * (1 + np.cos(np.pi * step / steps)))
-            for key, gradient in mean_gradient.items():
-                momenta[key] = np.float32(0.9) * momenta[key] - rate * gradient
-                parameters[key] = parameters[key] + momenta[key]
+            own = model.gradients(parameters, batches.at(step))
+            rule.update(whole, weights, flatten(exchange.all_reduce(own)), step)
         traffic = exchange.traffic.of_all(transport)
         ratios = {kind: traffic.raw[kind] / sent for kind, sent in traffic.sent.items() if sent}
         total = sum(traffic.raw.values()) / traffic.total
@@ -202,7 +184,7 @@ def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4)
     return on_ranks(workers, rank)[0]
 
 
-def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds: int) -> Table:
+def training_table(trained: dict[str, Runs], steps: int, seeds: int) -> Table:
     """Tabulate accuracy, and how many times fewer bytes were sent, by phase."""
     kinds = ("warm-up", "sampling", "compressed", "rest", "all")
     channels = "-".join(map(str, CHANNELS))
@@ -216,16 +198,14 @@ def training_table(trained: dict[str, list[dict[str, float]]], steps: int, seeds
     return table
 
 
-def training_figures(trained: dict[str, list[dict[str, float]]]) -> list[report.Figure]:
+def training_figures(trained: dict[str, Runs]) -> list[Figure]:
     """Return the targets for bytes and accuracy."""
     base = mean(run["accuracy"] for run in trained["raw"])
     figures = []
     for name in ("GradiVeQ", "GradiVeQ, codec"):
         lost = 100 * (base - mean(run["accuracy"] for run in trained[name]))
         figures += [
-            report.Figure(
-                f"{name}: bytes of raw / bytes, all phases", mean(r["all"] for r in trained[name]), RATIO
-            ),
-            report.Figure(f"{name}: accuracy lost", lost, POINT, most=True, unit="points"),
+            Figure(f"{name}: bytes of raw / bytes, all phases", mean(r["all"] for r in trained[name]), RATIO),
+            Figure(f"{name}: accuracy lost", lost, POINT, most=True, unit="points"),
         ]
     return figures

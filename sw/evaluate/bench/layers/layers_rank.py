@@ -13,7 +13,7 @@ from typing import Any
 
 from ....layers.ssd_sgd import GLU
 from ....transport import Transport
-from ...training import CNN, MLP, Batches, Dataset, Model, copy_of, digits
+from ...training import Batches, Dataset, Model, copy_of, digits, loop
 from ..common.rank import Plan, report, run
 from .layers_systems import SYSTEMS, Job, Run, System, ssd
 
@@ -28,7 +28,7 @@ def main(transport: Transport, plan: Plan) -> None:
 def model_of(plan: Plan) -> Model:
     """Return the classifier of 8 x 8 pixels that the plan names."""
     sizes = tuple(plan["sizes"])
-    return CNN((1, 8, 8), sizes, 10) if plan["model"] == "cnn" else MLP(64, sizes, 10)
+    return loop.model_of(plan["model"], **{"channels" if plan["model"] == "cnn" else "hidden": sizes})
 
 
 def system_of(case: dict[str, Any]) -> System:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from .... import DEFAULT_CODEC, Codec, CodecName
 from ....collectives import MEAN, allreduce_comp
-from ....layers.parameter_server import MomentumSGD, ParameterServer
+from ....layers.parameter_server import MomentumSGD, ParameterServer, Partition
 from ....layers.ssd_sgd import SSDSGD
 from ....layers.traffic import Traffic
 from ....transport import Transport
-from ...training import Batch, Model, Momentum, Parameters, flatten, unflatten
+from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
 
 
 class Job(NamedTuple):
@@ -102,7 +102,7 @@ class _AllReduce(Run):
         self.traffic = Traffic()
         initial = model.initial(job.seed)
         self.vector = flatten(initial)
-        self.change = Momentum(job.rate, job.momentum)
+        self.rule = MomentumSGD(job.rate, job.momentum)
         self.weights = unflatten(self.vector, initial)
 
     def step(self, batch: Batch) -> None:
@@ -111,7 +111,11 @@ class _AllReduce(Run):
         allreduce_comp(self.transport, None, own, MEAN, **self.settings)
         raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
         self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
-        self.vector += self.change(own)
+        self.apply(own)
+
+    def apply(self, mean: Floats) -> None:
+        """Update the weights."""
+        self.rule.update(Partition(0, "", 0, 0, mean.size), self.vector, mean, step=0)
 
     def parameters(self) -> Parameters:
         return self.weights
@@ -132,9 +136,7 @@ class _GradiVeQ(_AllReduce):
         self.traffic = self.exchange.traffic
 
     def step(self, batch: Batch) -> None:
-        self.vector += self.change(
-            flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch)))
-        )
+        self.apply(flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch))))
 
 
 class _Parallax(Run):

@@ -5,14 +5,15 @@ Five full layers with 500 hidden units each (Sec. VII-A), batch 25 per worker, m
 5e-5 (Table I). Pixels are 8 x 8 and not 28 x 28, samples 1437 and not 60,000, so epochs are short.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
+from ....layers.parameter_server import MomentumSGD
 from ...bench.common.data import one_thread
-from ...training import MLP, Batches, Floats, Momentum, Parameters, digits, flatten, unflatten
+from ...training import MLP, Batches, Floats, Trainer, flatten, loop
 from ..published import TABLE_I_HDC, WORKERS
 from .codecs import Lossy, ring_mean
 
@@ -47,7 +48,7 @@ class Training:
 def train(
     epochs: int,
     seed: int,
-    exchange: Callable[[Sequence[Floats]], Floats] | None = None,
+    exchange: Callable[[Floats], Floats] | None = None,
     *,
     gradient: Lossy | None = None,
     weights: Lossy | None = None,
@@ -55,43 +56,42 @@ def train(
 ) -> Training:
     """Train data-parallel.
 
-    ``exchange``: from all workers' gradients, float32[n], to what each applies. None: their exact mean.
-    ``gradient``: applied to that mean; ``weights``: applied to the weights after every update. ``until``: an
-    accuracy (0..1, mean of three epochs) at which the training ends early.
+    ``exchange``: from all workers' gradients, float32[workers, n], to what each applies. None: their exact
+    mean, of all samples at once. ``gradient``: applied to that mean; ``weights``: applied to the weights
+    after every update. ``until``: an accuracy (0..1, mean of three epochs) at which the training ends early.
     """
-    model, samples = MLP(64, HIDDEN), digits(seed)
-    size, workers = int(TABLE_I_HDC["batch"]), WORKERS
-    batches = [Batches(samples.train, size, worker, workers, seed) for worker in range(workers)]
-    whole = Batches(samples.train, size * workers, 0, 1, seed)
-    parameters: Parameters = model.initial(seed)
-    vector = flatten(parameters)
-    change, decay = Momentum(RATE, TABLE_I_HDC["momentum"]), np.float32(TABLE_I_HDC["decay"])
-    steps = epochs * whole.steps_per_epoch
+    rule = MomentumSGD(RATE, TABLE_I_HDC["momentum"], TABLE_I_HDC["decay"])
+    batch = int(TABLE_I_HDC["batch"])
+    workers, size = (WORKERS, batch) if exchange else (1, WORKERS * batch)
+    trainer = Trainer(MLP(64, HIDDEN), rule, workers, size, seed)
+    own = Batches(trainer.data.train, batch, 0, WORKERS, seed)
+    steps = epochs * trainer.steps_per_epoch
     kept = {max(0, steps // 10): STAGES[0], steps // 2: STAGES[1], steps - 1: STAGES[2]}
     found = Training()
+
+    def before(step: int, gradients: Floats) -> None:
+        if step in kept:
+            gradient_of_one = trainer.model.gradients(trainer.parameters, own.at(step))
+            found.gradients[kept[step]] = flatten(gradient_of_one)
+
+    def exchanged(gradients: Floats) -> Floats:
+        mean = (exchange or loop.mean_of)(gradients)
+        return mean if gradient is None else gradient(mean)
+
+    def after(step: int) -> bool:
+        if weights is not None:
+            trainer.weights[:] = weights(trainer.weights)
+        if (step + 1) % trainer.steps_per_epoch:
+            return False
+        found.accuracy.append(trainer.accuracy())
+        return found.epochs_to(until) is not None
+
     with one_thread():
-        for step in range(steps):
-            parameters = unflatten(vector, parameters)
-            if exchange is None and step not in kept:
-                mean = flatten(model.gradients(parameters, whole.at(step)))
-            else:
-                own = [flatten(model.gradients(parameters, batch.at(step))) for batch in batches]
-                if step in kept:
-                    found.gradients[kept[step]] = own[0]
-                mean = exchange(own) if exchange else np.mean(own, axis=0, dtype=np.float32)
-            if gradient is not None:
-                mean = gradient(mean)
-            vector = vector + change(mean + decay * vector)
-            if weights is not None:
-                vector = weights(vector)
-            if (step + 1) % whole.steps_per_epoch == 0:
-                found.accuracy.append(model.accuracy(unflatten(vector, parameters), samples.test))
-                if found.epochs_to(until) is not None:
-                    break
+        loop.train(trainer, steps, exchanged, before, after)
     return found
 
 
-def ring_of(lossy: Lossy) -> Callable[[Sequence[Floats]], Floats]:
+def ring_of(lossy: Lossy) -> Callable[[Floats], Floats]:
     """Make a ring that compresses every transfer."""
     return lambda gradients: ring_mean(list(gradients), lossy)
 

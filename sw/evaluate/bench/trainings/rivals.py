@@ -9,7 +9,7 @@ import numpy as np
 
 from ....collectives import from_bfloat16, to_bfloat16
 from ...training import Floats, Parameters
-from .training import Compressor
+from .exchanges import Compressor
 
 Coded = tuple[Floats, float]
 """The values that arrive, and the bytes of one rank."""

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench equal-error``: our codecs beside others at equal error, and at equal bytes."""
+
+from collections.abc import Sequence
+from itertools import product
+from statistics import geometric_mean
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from .... import MAX_K, Codec, CodecName
+from ....commands import report
+from ....commands.console import Table, new_progress
+from ...study import Curve, Draw, Panel, Study, flat, measurement, panels
+from ...training import Floats, Parameters, count_of
+from ...training.loop import MODELS, OPTIMIZERS
+from ..common.data import one_thread
+from .exchanges import AUTO, Compressor, Ours, Simulated
+from .grid import Case, Row, crossed, require, where
+from .rivals import RIVALS, Rival
+
+OURS: dict[str, CodecName] = {"planes": "planes", "bounded": "paper"}
+"""Our codecs by their name in the tables."""
+RANKS, EARLY, SIDE = 4, 10, 512
+HALVINGS = 24
+"""Steps of the search for an error."""
+
+
+class Sample(NamedTuple):
+    """One gradient, in the shapes of its tensors."""
+
+    name: str
+    seed: int
+    shapes: Parameters
+    values: Floats
+
+
+@measurement("equal-error", plot=True)
+def equal_error(
+    study: Study,
+    steps: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 200,
+    seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
+    with_feedback: Annotated[
+        bool, typer.Option("--feedback/--no-feedback", help="Error feedback for every codec in trainings.")
+    ] = True,
+    seed: report.FirstSeed = 0,
+    quick: Annotated[bool, report.quick(steps=30)] = False,
+) -> None:
+    """Compare our codecs with others: ratios at equal relative L2 error, losses at equal bytes.
+
+    About four minutes a seed, with --quick half a minute. Needs torch.
+
+    Gradients are of a perceptron, a CNN and a transformer, early and late in a training on scikit-learn's
+    digits, and drawn from three distributions. Our bound and scale are searched until the error is the
+    other's. Trainings have four ranks; a byte is one of a rank's own gradient, and sums are exact for all
+    codecs. Ours take the finest bound that needs no more bytes than the other.
+    """
+    require(MODELS, OPTIMIZERS)
+    every = range(seed, seed + seeds)
+    cases = [
+        Case(model, optimizer, RANKS, each) for model, optimizer, each in product(MODELS, OPTIMIZERS, every)
+    ]
+    samples: list[Sample] = []
+    losses: list[Row] = []
+    errors: list[Row] = []
+    with new_progress(study.console) as progress, one_thread():
+        task = progress.add_task("", total=len(cases) * len(RIVALS) + len(RIVALS))
+        for case in cases:
+            race = Race(case, steps=steps, feedback=with_feedback)
+            if case.optimizer == "adam":
+                samples += race.samples()
+            for rival in RIVALS:
+                text = f"{case.model}, {case.optimizer}, seed {case.seed}: {rival.name}"
+                progress.update(task, description=text)
+                losses.append(race.against(rival))
+                progress.advance(task)
+        samples += [sample for each in every for sample in drawn(each)]
+        for rival in RIVALS:
+            progress.update(task, advance=1, description=f"equal error: {rival.name}")
+            errors += [at_equal_error(rival, sample) for sample in samples]
+    fed = "with" if with_feedback else "without"
+    study.conditions.append(
+        f"{RANKS} ranks, {steps} steps, {seeds} seed(s), {fed} error feedback; scale auto"
+    )
+    study.show(*error_tables(errors), *loss_tables(losses))
+    study.rows = [flat(row) for row in (*errors, *losses)]
+    study.facts |= {
+        "ranks": RANKS, "training_steps": steps, "feedback": with_feedback, "errors": errors,
+        "losses": losses,
+    }  # fmt: skip
+    study.plot(curves(errors), 11, 2.5 * -(-len({row["sample"] for row in errors}) // 3) + 0.6)
+
+
+def drawn(seed: int) -> list[Sample]:
+    """Draw one array from each of three distributions, the last two with heavy tails."""
+    random, size = np.random.default_rng(seed), (SIDE, SIDE)
+    found = {
+        "normal": random.normal(size=size),
+        "Laplace": random.laplace(size=size),
+        "Student's t, 3": random.standard_t(3, size=size),
+    }
+    values = {name: (1e-3 * each).astype(np.float32) for name, each in found.items()}
+    return [Sample(name, seed, {"": each}, each.reshape(-1)) for name, each in values.items()]
+
+
+def relative_error(values: Floats, kept: Floats) -> float:
+    """Return the L2 norm of the errors over that of the values."""
+    return float(np.linalg.norm(np.subtract(kept, values, dtype=float)) / np.linalg.norm(values))
+
+
+def at_equal_error(rival: Rival, sample: Sample) -> Row:
+    """Measure a rival on a sample, and our ratios at its error; None: even our least error is larger."""
+    compressor = rival.prepare(sample.shapes)
+    for _ in range(3):  # PowerSGD's factors have converged then, as over the steps of a training
+        kept = compressor(sample.values[np.newaxis])
+    error = relative_error(sample.values, kept[0])
+    raw = sample.values.nbytes
+    return {
+        "rival": rival.name, "sample": sample.name, "seed": sample.seed, "error": error,
+        "ratio": raw / compressor.sent(kept),
+        **{name: ratio_at(error, codec, sample.values) for name, codec in OURS.items()},
+    }  # fmt: skip
+
+
+def ratio_at(error: float, codec: CodecName, values: Floats) -> float | None:
+    """Return the ratio at which a codec has this relative error; None if it cannot have so small a one.
+
+    Bounds are powers of two. Between them, and beyond, the values are scaled by any factor.
+    """
+    unit = values / np.abs(values).max()
+
+    def at(fineness: float) -> tuple[float, float]:
+        k = int(np.clip(np.ceil(fineness), 1, MAX_K))
+        coder, scaled = Codec(2.0**-k, codec, threads=1), unit * np.float32(2 ** (fineness - k))
+        return relative_error(scaled, coder.lossy(scaled)), values.nbytes / len(coder.compress(scaled))
+
+    low, high = -8.0, MAX_K + 12.0
+    if at(high)[0] > error:
+        return None
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[0] > error else (low, middle)
+    return at(high)[1]
+
+
+class OwnBytes(Ours):
+    """Our codec between simulated ranks, whose bytes are those of the ranks' own gradients."""
+
+    def sent(self, kept: Floats) -> float:
+        """Return the mean bytes of a rank's gradient."""
+        return float(np.mean([len(self.codec.compress(row)) for row in kept * self._factors]))
+
+
+class Race:
+    """Trainings of one model without compression, with rivals, and with our codecs in no more bytes."""
+
+    def __init__(self, case: Case, *, steps: int, feedback: bool) -> None:
+        self.case, self.shapes = case, case.shapes
+        self._steps, self._feedback = steps, feedback
+        self._seen: dict[int, Floats] = {}
+        self._raw = case.train(steps, before=self._see)["loss"]
+        self._runs: dict[tuple[str, int], dict[str, float]] = {}
+
+    def _see(self, step: int, gradients: Floats) -> None:
+        if step in (EARLY, self._steps // 2, self._steps - 1):
+            self._seen[step] = gradients.copy()
+
+    def samples(self) -> list[Sample]:
+        """Return the first rank's gradients early and late in the training without compression."""
+        return [
+            Sample(f"{self.case.model}, {name}", self.case.seed, self.shapes, self._seen[step][0])
+            for name, step in (("early", EARLY), ("late", self._steps - 1))
+        ]
+
+    def _train(self, compressor: Compressor, feedback: bool) -> dict[str, float]:
+        return self.case.train(self._steps, Simulated(compressor, feedback))
+
+    def against(self, rival: Rival) -> Row:
+        """Train with a rival, and with each of ours at the finest bound that needs no more bytes, 2**-k."""
+        always = rival.name.startswith(("PowerSGD", "top-k"))  # they are defined with error feedback
+        found = self._train(rival.prepare(self.shapes), self._feedback or always)
+        finest = {name: self.finest(codec, found["sent"]) for name, codec in OURS.items()}
+        ours = {name: {"k": k, "loss": self.ours(OURS[name], k)["loss"]} for name, k in finest.items() if k}
+        return {
+            "rival": rival.name, "model": self.case.model, "optimizer": self.case.optimizer,
+            "seed": self.case.seed, "raw": self._raw, "loss": found["loss"],
+            "ratio": 4 * count_of(self.shapes) / found["sent"], "ours": ours,
+        }  # fmt: skip
+
+    def _compressor(self, codec: CodecName, k: int) -> OwnBytes:
+        return OwnBytes(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes)
+
+    def ours(self, codec: CodecName, k: int) -> dict[str, float]:
+        """Train with our codec, once."""
+        if (codec, k) not in self._runs:
+            self._runs[codec, k] = self._train(self._compressor(codec, k), self._feedback)
+        return self._runs[codec, k]
+
+    def finest(self, codec: CodecName, most: float) -> int | None:
+        """Return the largest k whose training sends at most ``most`` bytes, or None."""
+        for k in range(MAX_K, 0, -1):
+            compressor = self._compressor(codec, k)
+            sizes = [compressor.sent(compressor(gradients)) for gradients in self._seen.values()]
+            if np.mean(sizes) <= most and self.ours(codec, k)["sent"] <= most:
+                return k
+        return None
+
+
+def _of_rivals(title: str, rows: Sequence[Row], column: Any, cell: Any, ratio: bool = True) -> Table:
+    """Tabulate a line for each rival, with its mean ratio."""
+    means = {
+        rival: f"{geometric_mean(row['ratio'] for row in where(rows, rival=rival)):.2f}"
+        for rival in dict.fromkeys(row["rival"] for row in rows)
+    }
+    lines = {"": lambda row: row["rival"], "ratio": lambda row: means[row["rival"]]}
+    return crossed(title, rows, lines if ratio else {"": lines[""]}, column, cell, left=1)
+
+
+def error_tables(rows: Sequence[Row]) -> list[Table]:
+    """Tabulate errors, and how many fewer bytes each of our codecs needs at the same error.
+
+    They are geometric means over the seeds; "-" where one of ours has no such error.
+    """
+
+    def gain(name: str) -> Any:
+        def cell(case: Sequence[Row]) -> str:
+            known = [row[name] / row["ratio"] for row in case if row[name] is not None]
+            return f"{geometric_mean(known):.2f}" if len(known) == len(case) else "-"
+
+        return cell
+
+    def error(case: Sequence[Row]) -> str:
+        return f"{geometric_mean(row['error'] for row in case):.2g}"
+
+    title, of = "Bytes at equal error over those of {} (above 1: ours are fewer)", "{sample}".format_map
+    gains = [_of_rivals(title.format(name), rows, of, gain(name), ratio=False) for name in OURS]
+    return [_of_rivals("Relative L2 error", rows, of, error), *gains]
+
+
+def loss_tables(rows: Sequence[Row]) -> list[Table]:
+    """Tabulate the rivals' losses over raw ones, and those of ours in no more bytes over the rivals'."""
+
+    def ours(name: str) -> Any:
+        def cell(case: Sequence[Row]) -> str:
+            known = [row["ours"][name]["loss"] / row["loss"] for row in case if name in row["ours"]]
+            return f"{geometric_mean(known):.3f}" if len(known) == len(case) else "-"
+
+        return cell
+
+    def loss(case: Sequence[Row]) -> str:
+        return f"{geometric_mean(row['loss'] / row['raw'] for row in case):.3f}"
+
+    title = "Test loss of {} in no more bytes over the other's (below 1: ours is better)"
+    of = "{model}, {optimizer}".format_map
+    others = [_of_rivals(title.format(name), rows, of, ours(name), ratio=False) for name in OURS]
+    return [_of_rivals("Test loss over that of raw gradients", rows, of, loss), *others]
+
+
+def curves(rows: Sequence[Row]) -> Draw:
+    """Draw ratio over error on each sample of the first seed: every rival a point, ours the curves."""
+    found = []
+    for sample in dict.fromkeys(row["sample"] for row in rows):
+        first = where(rows, sample=sample, seed=rows[0]["seed"])
+        lines = []
+        for name, style in zip(OURS, ("k-", "k:"), strict=True):
+            known = sorted((row["error"], row[name]) for row in first if row[name] is not None)
+            lines.append(Curve(name, [error for error, _ in known], [ratio for _, ratio in known], style))
+        for at, row in enumerate(first):
+            lines.append(Curve(row["rival"], [row["error"]], [row["ratio"]], f"C{at}o"))
+        axes = {"xscale": "log", "yscale": "log", "title": sample, "xlabel": "relative L2 error",
+                "ylabel": "ratio"}  # fmt: skip
+        found.append(Panel(curves=lines, axes=axes))
+    return panels(*(found[at : at + 3] for at in range(0, len(found), 3)), columns=6, sharey=True)

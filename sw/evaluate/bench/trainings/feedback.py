@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench feedback``: what error feedback and a scale per tensor do to trainings."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from statistics import mean
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from .... import MAX_K
+from ....commands import report
+from ....commands.console import Table, tracked
+from ...study import Columns, Curve, Draw, Panel, Study, measurement, panels
+from ...training.loop import MODELS, OPTIMIZERS
+from ..common.data import one_thread
+from . import spikes as spiking
+from .exchanges import AUTO, SCALES, TENSOR, Simulated, planes
+from .grid import BATCH, Case, Row, average, crossed, groups, require, where
+
+VARIANTS = tuple(product(SCALES, (False, True)))
+"""Scale, and whether there is error feedback."""
+PAIRS = (
+    ("feedback / none, auto", (AUTO, True), (AUTO, False)),
+    ("feedback / none, tensor", (TENSOR, True), (TENSOR, False)),
+    ("tensor / auto, none", (TENSOR, False), (AUTO, False)),
+    ("tensor / auto, feedback", (TENSOR, True), (AUTO, True)),
+)
+POINTS = 16
+"""Places between which the losses of two variants are compared."""
+VARIANT: Columns[Row] = {
+    "bound": lambda row: "raw" if row["k"] is None else f"2**-{row['k']}",
+    "scale": lambda row: row["scale"] or "",
+    "error feedback": lambda row: "" if row["k"] is None else "yes" if row["feedback"] else "no",
+}
+
+
+@measurement("feedback", plot=True)
+def feedback(
+    study: Study,
+    models: Annotated[str, report.listed(f"Of {', '.join(MODELS)}.", show_default="all of them")] = ",".join(
+        MODELS
+    ),
+    optimizers: Annotated[str, report.listed(f"Of {', '.join(OPTIMIZERS)}.", show_default="both")] = ",".join(
+        OPTIMIZERS
+    ),
+    ranks: Annotated[str, report.listed(f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
+    bounds: Annotated[str, report.listed("Each k is the bound 2**-k.")] = "8,10,12",
+    steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 200,
+    seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
+    seed: report.FirstSeed = 0,
+    spikes: Annotated[
+        bool, typer.Option("--spikes", help="Instead: skipped and clipped steps, and what they leave.")
+    ] = False,
+    full: Annotated[bool, report.full(ranks="4,8,16,64", bounds="6,8,10,12", seeds=3)] = False,
+    quick: Annotated[bool, report.quick(models="mlp", ranks="4,16", bounds="8,10", steps=50)] = False,
+) -> None:
+    """Measure trainings through compressed sums: with and without error feedback, by scale and bound.
+
+    About five minutes, with --full half an hour, with --quick some seconds. All but the perceptron by
+    momentum needs torch.
+
+    The models learn scikit-learn's digits, 128 samples a step in all. Ranks are simulated: with planes a sum
+    is that of what each rank's values become, whatever the ring's order. A scale is common to all values, or
+    one for each tensor. Bytes are those of a ring.
+
+    With --spikes four threads train the perceptron through real all-reduces. Every 20 steps the gradients of
+    one are multiplied by 1e3 or 1e6, or one value is infinite, and the step is skipped or clipped. --models
+    and --ranks do not count.
+    """
+    wanted, every = report.choices(optimizers, OPTIMIZERS, "--optimizers"), range(seed, seed + seeds)
+    chosen = report.choices(models, MODELS, "--models")
+    numbers, ks = report.numbers(ranks, 2, BATCH, "--ranks"), report.numbers(bounds, 1, MAX_K, "--bounds")
+    if spikes and study.output.plot is not None:
+        raise typer.BadParameter("--spikes makes tables alone, no --plot")
+    if spikes and steps < spiking.LEAST_STEPS:
+        raise typer.BadParameter(f"--steps must be {spiking.LEAST_STEPS} or more with --spikes, not {steps}")
+    require(() if spikes else chosen, wanted)
+    runs: list[Row] = []
+    with one_thread():
+        if spikes:
+            events = list(product(wanted, spiking.EVENTS, spiking.RULES, ks, every))
+            for event in tracked(study.console, events, lambda event: ", ".join(event[:3])):
+                runs.append(spiking.trained(*event, steps))
+        else:
+            cases = [Case(*each) for each in product(chosen, wanted, numbers, every)]
+            for case in tracked(
+                study.console, cases, lambda case: f"{case[0]}, {case[1]}, {case[2]} ranks, seed {case[3]}"
+            ):
+                runs += trainings(case, ks, steps)
+    study.rows = runs
+    study.facts |= {"training_steps": steps, "runs": runs}
+    if spikes:
+        study.facts["bench"] = "feedback, spikes"
+        study.conditions.append(f"planes, 4 ranks; digits, {BATCH} samples, {steps} steps, {seeds} seed(s)")
+        study.show(*(spiking.table_of(where(runs, k=k), k) for k in ks))
+        return
+    study.facts |= {"batch": BATCH, "seeds": seeds}
+    study.conditions.append(f"planes; digits, {BATCH} samples a step, {steps} steps, {seeds} seed(s)")
+    study.show(*(accuracies(where(runs, model=name), name) for name in chosen))
+    if len(chosen) > 1:
+        study.show(accuracies(runs, "mean of all models"))
+    study.show(equal_bytes(runs))
+    study.plot(curves(runs), 3.4 * len(chosen), 2.1 * len(wanted) * len(numbers) + 0.6)
+
+
+def trainings(case: Case, ks: Sequence[int], steps: int) -> Iterator[Row]:
+    """Train without compression, then in every variant at every bound."""
+    name = case._asdict()
+    yield name | {"k": None, "scale": None, "feedback": False} | case.train(steps)
+    for k, (scale, fed) in product(ks, VARIANTS):
+        found = case.train(steps, Simulated(planes(k, scale, case.shapes), fed))
+        yield name | {"k": k, "scale": scale, "feedback": fed} | found
+
+
+def accuracies(runs: Sequence[Row], title: str) -> Table:
+    """Tabulate the mean accuracy: one line per bound and variant, one column per optimizer and ranks."""
+    return crossed(
+        f"Accuracy of the test set, %: {title}", runs, VARIANT, "{optimizer}, {ranks}".format_map,
+        lambda rows: f"{100 * average(rows, 'accuracy'):.1f}",
+    )  # fmt: skip
+
+
+def equal_bytes(runs: Sequence[Row]) -> Table:
+    """Tabulate the ratio of two variants' losses at equal bytes: one line per optimizer and ranks."""
+    names = [name for name, *_ in PAIRS]
+    table = Table("Ratio of the test losses at equal bytes (below 1: the first is better)", "", *names)
+    for (optimizer, ranks), case in groups(runs, "optimizer", "ranks").items():
+        cells = []
+        for _, *pair in PAIRS:
+            of_models = groups(case, "model").values()
+            found = [_ratio(*(_curve(rows, *variant) for variant in pair)) for rows in of_models]
+            valid = [ratio for ratio in found if ratio is not None]
+            ratio = np.exp(np.mean(np.log(valid))) if valid else 0
+            cells.append("diverged" if np.isnan(ratio) else f"{ratio:.2f}" if valid else "-")
+        table.add_row(f"{optimizer}, {ranks} ranks", *cells)
+    return table
+
+
+Points = list[tuple[float, float]]
+
+
+def _curve(runs: Sequence[Row], scale: str, fed: bool) -> Points:
+    """Return logarithms of bytes and loss, each the mean over the seeds, by ascending bytes."""
+    return sorted(
+        (float(np.log(average(rows, "sent"))), mean(float(np.log(row["loss"])) for row in rows))
+        for rows in groups(where(runs, scale=scale, feedback=fed), "k").values()
+    )
+
+
+def _ratio(ours: Points, other: Points) -> float | None:
+    """Return the geometric mean of the losses' ratio over the bytes that both curves have."""
+    first, last = max(ours[0][0], other[0][0]), min(ours[-1][0], other[-1][0])
+    if first > last:
+        return None
+    places = np.linspace(first, last, POINTS)
+    a, b = (np.interp(places, *np.transpose(curve)) for curve in (ours, other))
+    return float(np.exp((a - b).mean()))
+
+
+def curves(runs: Sequence[Row]) -> Draw:
+    """Test loss over the ratio: panels by optimizer and number of ranks, below each other, and by model."""
+    found: dict[tuple[str, int], list[Panel]] = {}
+    for (optimizer, ranks, model), case in groups(runs, "optimizer", "ranks", "model").items():
+        raw = where(case, k=None)
+        loss, lines = average(raw, "loss"), []
+        for (scale, fed), style in zip(VARIANTS, ("C0o--", "C0o-", "C1s--", "C1s-"), strict=True):
+            sent, losses = np.exp(_curve(case, scale, fed)).T
+            kept = losses < 30 * loss  # what diverged leaves the panel
+            label = scale + (", feedback" if fed else "")
+            lines.append(Curve(label, (raw[0]["sent"] / sent)[kept].tolist(), losses[kept].tolist(), style))
+        axes = {
+            "yscale": "log", "title": f"{model}, {optimizer}, {ranks} ranks",
+            "xlabel": "ratio", "ylabel": "test loss",
+        }  # fmt: skip
+        found.setdefault((optimizer, ranks), []).append(Panel(curves=lines, axes=axes, across=(loss, "raw")))
+    return panels(*found.values())

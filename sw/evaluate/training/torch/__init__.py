@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The models and the optimizer that need torch."""
