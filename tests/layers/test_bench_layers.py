@@ -10,9 +10,11 @@ from rich.console import Console
 from inceptionn.evaluate.bench.layers import layers, ssd_sgd
 from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
+from inceptionn.evaluate.study import tabulated
 from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport
 
+pytest.importorskip("torch")
 DATA = digits()
 PLAN = layers.plan_of("cnn", "8,8", 8, 10, 0)
 MODEL = model_of(PLAN)
@@ -90,7 +92,8 @@ def test_tables_and_figures_of_ssd_sgd() -> None:
     assert measured == pytest.approx([2.0, 2.0, 2.0])
     accuracies = {"SSGD": [0.9, 0.92], **{f"k = {k}, glu": [0.9, 0.9 + k / 100] for k in range(1, 6)}}
     assert [f.measured for f in ssd_sgd.accuracy_figures(accuracies)] == pytest.approx([0.5, 0, -0.5, -1])
-    assert "91.00 %" in printed(ssd_sgd.accuracy_table(accuracies, 10))
+    rows = [(name, accuracies["SSGD"], found) for name, found in accuracies.items()]
+    assert "91.00 %" in printed(tabulated("", ssd_sgd.ACCURACIES, rows))
 
 
 def test_accuracies_are_measured() -> None:

@@ -2,16 +2,16 @@
 """``inceptionn bench layers``: training systems side by side, between hosts whose links have a rate."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
+from ....commands.console import Table, new_progress
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.options import one_of
+from ...study import Curve, Draw, Figure, Panel, Study, flat, measurement, panels
 from ...training import count_of
 from ...training.data import require_digits
 from ..common.job import lines_of
@@ -35,7 +35,9 @@ BOUND_BY_COMMUNICATION = "100m"
 SPEEDUP = 1.7
 
 
+@measurement("layers", plot=True)
 def layers(
+    study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
     rates: Annotated[str, report.listed("Bits per second of every link, such as 100m.")] = "100m,1g,10g",
     systems: Annotated[
@@ -52,13 +54,10 @@ def layers(
     bound: report.Bound = 10,
     seed: report.Seed = 0,
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=60, rates="100m,1g")] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Measure bytes per step, iteration time and final accuracy of each training system. Needs root.
 
-    About fifteen minutes, with --quick three.
+    About fifteen minutes, with --quick three. All but the perceptron needs torch.
 
     A small convolutional network, or a perceptron, learns scikit-learn's digits. Times are the slowest rank's
     mean over the timed steps, computation included; hosts share this machine's processors. Each system is
@@ -69,25 +68,27 @@ def layers(
     if model != "cnn":
         chosen = [name for name in chosen if name not in CONVOLUTIONS]
     chosen_rates = report.rates(rates)
-    out = report.Report(seed, json_file, csv_file, plot)
     require_digits()
     require()
     plan = plan_of(model, sizes, batch, bound, seed)
-    results = _measured(out, hosts, chosen_rates, plan, *_cases(chosen, steps, rounds, trained))
+    results = _measured(study, hosts, chosen_rates, plan, *_cases(chosen, steps, rounds, trained))
     model_made = model_of(plan)
-    out.show_conditions(
+    study.conditions.append(
         f"{hosts} hosts, each worker and server; {model_made.name}, "
         f"{4 * count_of(model_made.initial()) / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
         f"error bound 2**-{bound}"
     )
-    out.show(table_of(results, rate) for rate in chosen_rates)
-    out.show_figures(figures_of(results) if model == "mlp" else [])
-    facts = {
-        "bench": "layers", "hosts": hosts, "plan": plan, "trained_steps": trained,
+    study.show(*(table_of(results, rate) for rate in chosen_rates))
+    study.figures += figures_of(results) if model == "mlp" else []
+    study.facts |= {
+        "hosts": hosts, "plan": plan, "trained_steps": trained, "train": results["train"],
         "time": {str(int(rate)): found for rate, found in results["time"].items()},
-        "train": results["train"],
     }  # fmt: skip
-    out.write(facts, rows_of(results), lambda path: draw(path, results))
+    study.rows = [
+        {"rate": rate, **flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
+        for rate, found in results["time"].items() for name, line in found.items()
+    ]  # fmt: skip
+    study.plot(charts(results), 5 * len(chosen_rates), 5.2)
 
 
 def _cases(
@@ -100,7 +101,7 @@ def _cases(
 
 
 def _measured(
-    out: report.Report,
+    study: Study,
     hosts: int,
     rates: list[float],
     plan: dict[str, Any],
@@ -113,7 +114,7 @@ def _measured(
     """
     times: dict[float, dict[str, list[dict[str, Any]]]] = {}
     trainings: dict[str, dict[str, Any]] = {}
-    with new_progress(out.console) as progress, Network(hosts) as network:
+    with new_progress(study.console) as progress, Network(hosts) as network:
         task = progress.add_task("", total=len(timing) * len(rates) + len(training))
 
         def advance(rate: float, line: dict[str, Any]) -> None:
@@ -190,19 +191,7 @@ def table_of(results: dict[str, Any], rate: float) -> Table:
     return table
 
 
-def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each system and rate.
-
-    It has seconds per step, bytes by class, accuracy at the end (0..1).
-    """
-    return [
-        {"rate": rate, **report.flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
-        for rate, found in results["time"].items()
-        for name, line in found.items()
-    ]
-
-
-def figures_of(results: dict[str, Any]) -> list[report.Figure]:
+def figures_of(results: dict[str, Any]) -> list[Figure]:
     """Return the targets of SSD-SGD, at the rate where communication is the limit."""
     rate = bits_per_second(BOUND_BY_COMMUNICATION)
     found = results["time"].get(rate, {})
@@ -211,30 +200,29 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
     seconds = {name: line["seconds"] for name, line in found.items()}
     at = rate_text(rate)
     return [
-        report.Figure(f"SSD-SGD, k = 5: steps/s over SSGD, {at}", seconds["ssgd"] / seconds["ssd"], SPEEDUP),
-        report.Figure(
+        Figure(f"SSD-SGD, k = 5: steps/s over SSGD, {at}", seconds["ssgd"] / seconds["ssd"], SPEEDUP),
+        Figure(
             f"SSD-SGD with codec: steps/s over SSD-SGD, {at}", seconds["ssd"] / seconds["ssd+codec"], 1.0
         ),
-        report.Figure(
+        Figure(
             f"SSD-SGD with codec: steps/s over SSGD with codec, {at}",
             seconds["ssgd+codec"] / seconds["ssd+codec"], 1.0,
         ),
     ]  # fmt: skip
 
 
-def draw(path: Path, results: dict[str, Any]) -> None:
+def charts(results: dict[str, Any]) -> Draw:
     """Plot accuracy over time, one panel per rate. The training's steps take the measured time per step."""
-    rates = list(results["time"])
-    figure = new_figure(5 * len(rates), 5.2)
-    axes = figure.subplots(1, len(rates), squeeze=False, sharey=True)
-    for axis, rate in zip(axes[0], rates, strict=True):
-        for name, line in results["time"][rate].items():
+    found = []
+    for rate, lines in results["time"].items():
+        curves = []
+        for name, line in lines.items():
             steps, accuracies = zip(*results["train"][name]["curve"], strict=True)
-            seconds = [step * line["seconds"] for step in steps]
-            style = "--" if "codec" in name else "-"
-            axis.plot(seconds, [100 * a for a in accuracies], style, label=SYSTEMS[name].title)
-        axis.set(title=rate_text(rate), xlabel="seconds", xscale="symlog")
-        axis.grid(alpha=0.3)
-    axes[0][0].set(ylabel="test accuracy, %", ylim=(70, 100))
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    write_plot(path, figure)
+            seconds, percent = [step * line["seconds"] for step in steps], [100 * a for a in accuracies]
+            curves.append(Curve(SYSTEMS[name].title, seconds, percent, "--" if "codec" in name else "-"))
+        axes = {
+            "title": rate_text(rate), "xlabel": "seconds", "xscale": "symlog",
+            "ylabel": "test accuracy, %", "ylim": (70, 100),
+        }  # fmt: skip
+        found.append(Panel(curves=curves, axes=axes))
+    return panels(found, columns=4, sharey=True)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench parallax``: sparse variables by servers, by all-gathers, and made dense."""
 
-from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, Table, new_figure, new_progress, write_plot
+from ....commands.console import new_progress
 from ....layers.parallax import CostModel, fit
 from ....netns import Network, rate_text, require
+from ...study import Columns, Curve, Draw, Figure, Panel, Study, flat, measurement, panels
 from ..common.job import lines_of
 
 RANK = "inceptionn.evaluate.bench.layers.parallax_rank"
@@ -31,7 +31,9 @@ MLP: dict[str, Any] = {"model": "mlp", "width": 512}
 TARGETS = (2.0, 2.0, 1.03, 1.06)
 
 
+@measurement("parallax", plot=True)
 def parallax(
+    study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 8,
     rate: Annotated[str, typer.Option(help="Bits per second of every link.")] = "1g",
     batch: Annotated[int, report.whole(1, 2000, "Documents per worker and step.")] = 200,
@@ -39,9 +41,6 @@ def parallax(
     rounds: Annotated[int, report.whole(1, 1000, "Turns; the median step counts.")] = 5,
     seed: report.Seed = 0,
     quick: Annotated[bool, report.quick(hosts=4, steps=2, rounds=2)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Time training with sparse gradients over rate-limited links, by Parallax and its alternatives.
 
@@ -54,28 +53,46 @@ def parallax(
     if batch * hosts > EMBEDDING["samples"] * 4 // 5:
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
     bits = report.rate(rate)
-    out = report.Report(seed, json_file, csv_file, plot)
     require()
     groups = plan_of(batch, steps, rounds, quick, seed)
     results = {}
-    with new_progress(out.console) as progress, Network(hosts, rate) as network:
+    with new_progress(study.console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
         plan = {"port": PORT, "timeout": TIMEOUT, "groups": groups}
         for line in lines_of(network, RANK, plan, PATIENCE):
             results[line["name"]] = line
             progress.update(task, advance=1, description="a dense model")
-    out.show_conditions(f"{hosts} hosts, links of {rate_text(bits)}")
-    titles = {SPARSE: "A model with an embedding", DENSE_MODEL: "A dense model"}
-    out.show([_steps_table(title, results[name]) for name, title in titles.items()])
-    out.show([_partitions_table(results[SPARSE])])
-    out.show_figures(figures_of(results))
-    rows = [
-        {"model": model, "variant": name, **report.flat(variant)}
-        for model, group in results.items()
-        for name, variant in group["variants"].items()
-    ]
-    facts = {"bench": "parallax", "hosts": hosts, "rate": bits, "groups": groups, "results": results}
-    out.write(facts, rows, lambda path: draw(path, results))
+    study.conditions.append(f"{hosts} hosts, links of {rate_text(bits)}")
+    for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
+        group = results[name]
+        alpha = next(iter(group["variants"].values()))["alpha"]
+        shown = "" if alpha is None else f", alpha {alpha:.3f}"
+        size = sum(group["variable_bytes"].values()) / 1e6
+        study.table(f"{title}: {size:.1f} MB of variables{shown}", STEPS, group["variants"].items())
+    study.table("Partitions: ms per step", PARTITIONS, partitions_of(results[SPARSE]))
+    study.figures += figures_of(results)
+    study.rows = [
+        {"model": model, "variant": name, **flat(variant)}
+        for model, group in results.items() for name, variant in group["variants"].items()
+    ]  # fmt: skip
+    study.facts |= {"hosts": hosts, "rate": bits, "groups": groups, "results": results}
+    study.plot(charts(results[SPARSE]), 10, 3.6)
+
+
+STEPS: Columns[tuple[str, dict[str, Any]]] = {
+    "": lambda row: row[0],
+    "ms per step": lambda row: f"{1e3 * median(row[1]['seconds']):.1f}",
+    "steps/s": lambda row: f"{1 / median(row[1]['seconds']):.2f}",
+    "MB sent per step": lambda row: f"{sum(row[1]['sent'].values()) / 1e6:.2f}",
+    "partitions": lambda row: str(row[1]["partitions"] or "-"),
+}
+"""Of a variant's name and line."""
+PARTITIONS: Columns[dict[str, Any]] = {
+    "": lambda row: f"{row['partitions']}{' (chosen)' if row['chosen'] else ''}",
+    "tried by the search": lambda row: "" if row["sampled"] is None else f"{1e3 * row['sampled']:.1f}",
+    "its model": lambda row: f"{1e3 * row['model']:.1f}",
+    "brute force": lambda row: f"{1e3 * row['measured']:.1f}",
+}
 
 
 def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -95,7 +112,7 @@ def step_seconds(group: dict[str, Any], variant: str) -> float:
     return median(group["variants"][variant]["seconds"])
 
 
-def figures_of(results: dict[str, Any]) -> list[report.Figure]:
+def figures_of(results: dict[str, Any]) -> list[Figure]:
     """Return the target ratios."""
     sparse, dense = results[SPARSE], results[DENSE_MODEL]
     gather, as_dense, slower, search = TARGETS
@@ -103,31 +120,16 @@ def figures_of(results: dict[str, Any]) -> list[report.Figure]:
     by_number = {int(p): median(times) for p, times in sparse["grid"].items()}
     chosen = by_number[sparse["variants"][HYBRID]["partitions"]]
     return [
-        report.Figure(f"throughput, {ALL_GATHER}", step_seconds(sparse, ALL_GATHER) / own, gather),
-        report.Figure(f"throughput, {DENSE}", step_seconds(sparse, DENSE) / own, as_dense),
-        report.Figure(
+        Figure(f"throughput, {ALL_GATHER}", step_seconds(sparse, ALL_GATHER) / own, gather),
+        Figure(f"throughput, {DENSE}", step_seconds(sparse, DENSE) / own, as_dense),
+        Figure(
             "dense model, step time",
             step_seconds(dense, HYBRID) / step_seconds(dense, ALL_REDUCE), slower, most=True,
         ),
-        report.Figure(
+        Figure(
             "partitions, chosen / best, step time", chosen / min(by_number.values()), search, most=True
         ),
     ]  # fmt: skip
-
-
-def _steps_table(title: str, group: dict[str, Any]) -> Table:
-    found = next(iter(group["variants"].values()))
-    alpha = "" if found["alpha"] is None else f", alpha {found['alpha']:.3f}"
-    size = sum(group["variable_bytes"].values()) / 1e6
-    columns = ("", "ms per step", "steps/s", "MB sent per step", "partitions")
-    table = Table(f"{title}: {size:.1f} MB of variables{alpha}", *columns)
-    for name, variant in group["variants"].items():
-        seconds = step_seconds(group, name)
-        table.add_row(
-            name, f"{1e3 * seconds:.1f}", f"{1 / seconds:.2f}", f"{sum(variant['sent'].values()) / 1e6:.2f}",
-            str(variant["partitions"] or "-"),
-        )  # fmt: skip
-    return table
 
 
 def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
@@ -136,41 +138,29 @@ def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
     return fit(samples), samples
 
 
-def _partitions_table(group: dict[str, Any]) -> Table:
+def partitions_of(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return seconds per step by number of partitions: the search's, its model's, and measured ones."""
     model, samples = model_of(group)
     chosen = group["variants"][HYBRID]["partitions"]
-    table = Table("Partitions: ms per step", "", "tried by the search", "its model", "brute force")
-    for partitions, times in sorted((int(p), times) for p, times in group["grid"].items()):
-        sampled = f"{1e3 * samples[partitions]:.1f}" if partitions in samples else ""
-        mark = " (chosen)" if partitions == chosen else ""
-        table.add_row(
-            f"{partitions}{mark}",
-            sampled,
-            f"{1e3 * model.time(partitions):.1f}",
-            f"{1e3 * median(times):.1f}",
-        )
-    return table
+    return [
+        {"partitions": p, "chosen": p == chosen, "sampled": samples.get(p), "model": model.time(p),
+         "measured": median(times)}
+        for p, times in sorted((int(p), times) for p, times in group["grid"].items())
+    ]  # fmt: skip
 
 
-def draw(path: Path, results: dict[str, Any]) -> None:
+def charts(group: dict[str, Any]) -> Draw:
     """Plot step times of the strategies, and the search next to brute force."""
-    group = results[SPARSE]
-    figure = new_figure(10, 3.6)
-    left, right = figure.subplots(1, 2)
-    names = list(group["variants"])
-    bars = left.barh(names, [1e3 * step_seconds(group, name) for name in names])
-    left.bar_label(bars, fmt="{:.1f}", padding=3, fontsize=8)
-    left.margins(x=0.15)
-    left.invert_yaxis()
-    left.set_xlabel("ms per step")
-    model, samples = model_of(group)
-    grid = sorted(map(int, group["grid"]))
-    right.plot(grid, [1e3 * median(group["grid"][str(p)]) for p in grid], "o-", label="brute force")
-    right.plot(grid, [1e3 * model.time(p) for p in grid], "--", label="the search's model")
-    right.plot(list(samples), [1e3 * t for t in samples.values()], "x", label="tried by the search")
-    right.axvline(group["variants"][HYBRID]["partitions"], color="grey", lw=0.8)
-    right.set_xscale("log", base=2)
-    right.set_xlabel("partitions")
-    right.set_ylabel("ms per step")
-    right.legend()
-    write_plot(path, figure)
+    rows, samples = partitions_of(group), model_of(group)[1]
+    tried = [row["partitions"] for row in rows]
+    lines = [
+        Curve("brute force", tried, [1e3 * row["measured"] for row in rows], "o-"),
+        Curve("the search's model", tried, [1e3 * row["model"] for row in rows], "--"),
+        Curve("tried by the search", list(samples), [1e3 * seconds for seconds in samples.values()], "x"),
+    ]
+    bars = {name: {"": 1e3 * step_seconds(group, name)} for name in group["variants"]}
+    axes = {"xlabel": "partitions", "ylabel": "ms per step"}
+    return panels([
+        Panel(bars=bars, flat=True, text="{:.1f}".format, axes={"xlabel": "ms per step"}),
+        Panel(curves=lines, axes=axes),
+    ])  # fmt: skip

@@ -11,11 +11,12 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table, new_progress, tracked
+from ....commands.console import Table, new_progress, tracked
 from ....layers.parameter_server import MomentumSGD, ParameterServer
 from ....layers.ssd_sgd import LOCAL_UPDATES, SSDSGD, Costs, case, ssd_time, ssgd_time
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport
+from ...study import Columns, Figure, Study, flat, measurement
 from ...training import MLP, Batches, digits
 from ...training.data import require_digits
 from ..common.threads import on_ranks
@@ -29,7 +30,9 @@ UPDATED = 5
 """The delay at which local updates are compared (Fig. 5)."""
 
 
+@measurement("ssd-sgd")
 def ssd_sgd(
+    study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
     rate: Annotated[str, typer.Option(help="Bits per second of every link.")] = "100m",
     hidden: Annotated[int, report.whole(1, 8192, "Units of each of the two hidden layers.")] = 512,
@@ -42,8 +45,6 @@ def ssd_sgd(
     seed: report.FirstSeed = 0,
     only: Annotated[str, report.listed("times, accuracy, or both.")] = "times,accuracy",
     quick: Annotated[bool, report.quick(steps=10, rounds=1, trained=100, seeds=2)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Compare SSD-SGD with SSGD: time per step for k = 1..5, with the codec and without, and final accuracy.
 
@@ -55,13 +56,10 @@ def ssd_sgd(
     """
     parts = report.choices(only, ("times", "accuracy"), "--only")
     bits = report.rate(rate)
-    out = report.Report(seed, json_file, csv_file)
     if "accuracy" in parts:
         require_digits()
-    facts: dict[str, Any] = {"bench": "ssd-sgd"}
-    figures: list[report.Figure] = []
     rows: list[dict[str, Any]] = []
-    out.show_conditions()
+    study.rows = rows
     if "times" in parts:
         require()
         plan = plan_of("mlp", f"{hidden},{hidden}", batch, bound, seed)
@@ -71,30 +69,41 @@ def ssd_sgd(
         cases += [{"what": "time", "k": k, **form, "steps": steps} for form in forms for k in (0, *DELAYS)]
         cases *= rounds
         lines: list[dict[str, Any]] = []
-        with new_progress(out.console) as progress, Network(hosts) as network:
+        with new_progress(study.console) as progress, Network(hosts) as network:
             task = progress.add_task("", total=len(cases))
 
             def advance(at: float, line: dict[str, Any]) -> None:
                 progress.update(task, advance=1, description=f"{line['what']}, k = {line['k']}")
 
             lines += measured(network, bits, plan, cases, advance)
-        out.console.print(
+        study.show(
             times_table(lines, f"{hosts} hosts, {rate_text(bits)}, 64-{hidden}-{hidden}-10, batch {batch}")
         )
-        figures += time_figures(lines)
-        rows += map(report.flat, lines)
-        facts |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
+        study.figures += time_figures(lines)
+        rows += map(flat, lines)
+        study.facts |= {"rate": bits, "hosts": hosts, "plan": plan, "times": lines}
     if "accuracy" in parts:
-        accuracies = study(trained, range(seed, seed + seeds), out.console)
-        out.console.print(accuracy_table(accuracies, trained))
-        figures += accuracy_figures(accuracies)
+        accuracies = trainings(trained, range(seed, seed + seeds), study.console)
+        title = f"Final test accuracy, digits, 4 workers, {trained} steps, mean of {seeds} seeds"
+        study.table(
+            title, ACCURACIES, [(name, accuracies["SSGD"], found) for name, found in accuracies.items()]
+        )
+        study.figures += accuracy_figures(accuracies)
         rows += [
             {"what": "accuracy", "configuration": name, "seed": seed + place, "accuracy": accuracy}
             for name, found in accuracies.items() for place, accuracy in enumerate(found)
         ]  # fmt: skip
-        facts |= {"accuracy": accuracies, "trained_steps": trained}
-    out.show_figures(figures)
-    out.write(facts, rows)
+        study.facts |= {"accuracy": accuracies, "trained_steps": trained}
+
+
+ACCURACIES: Columns[tuple[str, list[float], list[float]]] = {
+    "": lambda row: row[0],
+    "accuracy": lambda row: f"{100 * np.mean(row[2]):.2f} %",
+    "points over SSGD": lambda row: f"{100 * (np.mean(row[2]) - np.mean(row[1])):+.2f}",
+    "lowest": lambda row: f"{100 * min(row[2]):.2f}",
+    "highest": lambda row: f"{100 * max(row[2]):.2f}",
+}
+"""Of a configuration's name, SSGD's accuracies and its own: mean and range over the seeds."""
 
 
 def median_of(lines: list[dict[str, Any]], what: str, k: int, codec: bool, name: str = "seconds") -> float:
@@ -139,18 +148,18 @@ def times_table(lines: list[dict[str, Any]], title: str) -> Table:
     return table
 
 
-def time_figures(lines: list[dict[str, Any]]) -> list[report.Figure]:
+def time_figures(lines: list[dict[str, Any]]) -> list[Figure]:
     """Return the targets for iteration rates."""
     found = {(k, codec): median_of(lines, "time", k, codec) for k in (0, 5) for codec in (False, True)}
     both = found[5, True]
     return [
-        report.Figure("k = 5: steps/s over SSGD", found[0, False] / found[5, False], SPEEDUP),
-        report.Figure("k = 5 with codec: steps/s over k = 5 without", found[5, False] / both, 1.0),
-        report.Figure("k = 5 with codec: steps/s over SSGD with codec", found[0, True] / both, 1.0),
+        Figure("k = 5: steps/s over SSGD", found[0, False] / found[5, False], SPEEDUP),
+        Figure("k = 5 with codec: steps/s over k = 5 without", found[5, False] / both, 1.0),
+        Figure("k = 5 with codec: steps/s over SSGD with codec", found[0, True] / both, 1.0),
     ]
 
 
-def study(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[float]]:
+def trainings(steps: int, seeds: Sequence[int], console: Any) -> dict[str, list[float]]:
     """Measure final accuracies by configuration, one per seed.
 
     They are SSGD, k = 1..5 with GLU, and k = 5 with others.
@@ -182,25 +191,11 @@ def final_accuracy(k: int, update: str, steps: int, seed: int, workers: int = 4)
     return on_ranks(workers, rank)[0]
 
 
-def accuracy_table(accuracies: dict[str, list[float]], steps: int) -> Table:
-    """Tabulate mean and range over the seeds."""
-    base = 100 * float(np.mean(accuracies["SSGD"]))
-    seeds = len(accuracies["SSGD"])
-    title = f"Final test accuracy, digits, 4 workers, {steps} steps, mean of {seeds} seeds"
-    table = Table(title, "", "accuracy", "points over SSGD", "lowest", "highest")
-    for name, found in accuracies.items():
-        mean = 100 * float(np.mean(found))
-        table.add_row(
-            name, f"{mean:.2f} %", f"{mean - base:+.2f}", f"{100 * min(found):.2f}", f"{100 * max(found):.2f}"
-        )
-    return table
-
-
-def accuracy_figures(accuracies: dict[str, list[float]]) -> list[report.Figure]:
+def accuracy_figures(accuracies: dict[str, list[float]]) -> list[Figure]:
     """Return the targets for accuracies."""
     base = 100 * float(np.mean(accuracies["SSGD"]))
     return [
-        report.Figure(
+        Figure(
             f"k = {k}, GLU: accuracy below SSGD",
             base - 100 * float(np.mean(accuracies[f"k = {k}, glu"])), POINT, most=True, unit="points",
         )
