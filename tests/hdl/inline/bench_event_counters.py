@@ -59,23 +59,6 @@ async def counts(tb):
 
 
 @TB.test(timeout_time=1, timeout_unit="ms")
-async def pairs(tb):
-    """Two pulses less than a sweep apart, at each phase of the sweep."""
-    dut = tb.dut
-    tb.dut.slot.value = 0
-    await ClockCycles(dut.aclk, SLOTS + 2)
-    tb.model = [int(dut.value.value)] * SLOTS
-    for apart in range(1, SLOTS):
-        for phase in range(SLOTS):
-            for idle in (apart - 1, 2 * SLOTS + phase):
-                await tb.pulse(1)
-                await ClockCycles(dut.aclk, idle) if idle else None
-    tb.dut.slot.value = 0
-    await ClockCycles(dut.aclk, SLOTS + 2)
-    assert int(dut.value.value) == tb.model[0]
-
-
-@TB.test(timeout_time=1, timeout_unit="ms")
 async def many(tb):
     """All at once and as close as they may be, until a carry reaches the thirteenth bit."""
     tb.model = [await tb.read(slot) for slot in range(SLOTS)]
