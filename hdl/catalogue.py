@@ -229,7 +229,7 @@ CATALOGUE = {
             _both_widths(ring_depth=64),  # small, so that a bench fills it
             built={},
         ),
-        Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS),
+        Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS, "engine"),
         Entry(
             "planes_compression_engine",
             "engine.compression_engine:CompressionEngine",
@@ -240,14 +240,18 @@ CATALOGUE = {
             "bf16_compression_engine",
             "engine.compression_engine:CompressionEngine",
             _both_widths(**_BF16),
-            "bf16_engine",
-            {"transmit": True},
+            "engine",
         ),
         Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
         Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS),
         Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS),
         Entry("receive_assembler", "engine.receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
-        Entry("decompression_engine", "engine.decompression_engine:DecompressionEngine", _BOTH_WIDTHS),
+        Entry(
+            "decompression_engine",
+            "engine.decompression_engine:DecompressionEngine",
+            _BOTH_WIDTHS,
+            "engine",
+        ),
         Entry(
             "planes_decompression_engine",
             "engine.decompression_engine:DecompressionEngine",
@@ -258,8 +262,7 @@ CATALOGUE = {
             "bf16_decompression_engine",
             "engine.decompression_engine:DecompressionEngine",
             _both_widths(**_BF16),
-            "bf16_engine",
-            {"transmit": False},
+            "engine",
         ),
         # Several engines side by side.
         Entry("flow_sharing", "parallel.flow_sharing:FlowSharing", ({}, {"bf16": True})),

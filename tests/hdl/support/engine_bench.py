@@ -19,6 +19,7 @@ from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.config import EngineConfig as ConfigBits
 from inceptionn.hdl.control.counters import frame_report
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden.cases import bf16
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Verdict
@@ -32,7 +33,7 @@ PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
 """Cycles after the last frame in which nothing more may come out."""
-DEFAULT = EngineConfig(learn_phases=True)
+DEFAULT = replace(bf16.CONFIG if BEAT.bf16 else EngineConfig(), learn_phases=True)
 """The reset values, but a segment alone is compressed, as a datagram is."""
 ANY_LENGTH = replace(DEFAULT, min_payload=0)
 """Compresses payloads of any length."""
