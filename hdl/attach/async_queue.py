@@ -114,6 +114,7 @@ class AsyncQueue(wiring.Component):
         m = Module()
         d_write, d_read = m.d[self.write_domain], m.d[self.read_domain]
         width, bits = Shape.cast(self.shape).width, exact_log2(self.depth)
+        self.probes: dict[str, Any] = {}
         write_hold, write_clear, read_hold, read_clear = self._holds(m)
 
         # A pointer is cleared only while the other side is held, so never by the reset itself.
@@ -146,6 +147,11 @@ class AsyncQueue(wiring.Component):
                 produced.eq(following), produced_gray.eq(_gray(following)), following.eq(following + 1),
             ]  # fmt: skip
 
+        self.probes |= {
+            "ram": ram, "following": following,
+            "produced": produced, "produced_gray": produced_gray, "produced_seen": produced_seen,
+            "consumed": consumed, "consumed_gray": consumed_gray, "consumed_seen": consumed_seen,
+        }  # fmt: skip
         output = Signal(width, reset_less=True, attrs={CROSSING_ATTRIBUTE: "TRUE"})
         load = Signal()
         stored = Signal()
@@ -183,6 +189,10 @@ class AsyncQueue(wiring.Component):
             request = Signal(name=f"{name}_request", reset_less=True)
             pending = Signal(name=f"{name}_pending", reset_less=True)
             asked_before = Signal(name=f"{name}_asked_before", reset_less=True)
+            self.probes[name] = {
+                "request": request, "pending": pending, "asked_before": asked_before,
+                "at_once": at_once, "caught": caught, "asked": asked, "answer": answer,
+            }  # fmt: skip
             reset = ResetSignal(own, allow_reset_less=True)
             m.submodules[f"{name}_at_once"] = AsyncFFSynchronizer(reset, at_once, o_domain=own)
             m.submodules[f"{name}_caught"] = FFSynchronizer(

@@ -49,6 +49,7 @@ class AXI4LiteDecoder(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
+        self.probes: dict[str, Any] = {}
         self._access(m, "write", request=("aw", "w"), response="b")
         self._access(m, "read", request=("ar",), response="r")
         return m
@@ -65,6 +66,7 @@ class AXI4LiteDecoder(wiring.Component):
         ready = {prefix: getattr(bus, f"{prefix}ready") for prefix in request}
         busy = Signal(name=f"{kind}_busy")
         valid = getattr(bus, f"{response}valid")
+        self.probes[kind] = {"busy": busy, "held": held, "kept": kept}
         for prefix in request:
             accept = getattr(bus, f"{prefix}valid") & ready[prefix]
             m.d.sync += ready[prefix].eq(~held[prefix] & ~accept & ~valid)

@@ -140,6 +140,10 @@ class FrameQueue(wiring.Component):
                     m.d.sync += [whole.eq(write + 1), lengths.i.valid.eq(1)]
 
         self._read(m, ram, beats, lengths, read, whole)
+        self.probes |= {
+            "ram": ram, "beats": beats, "lengths": lengths, "write": write, "whole": whole, "read": read,
+            "refuse": refuse, "drop": drop, "length_so_far": length,
+        }  # fmt: skip
         return m
 
     def _read(
@@ -149,6 +153,7 @@ class FrameQueue(wiring.Component):
         sink = self.m_axis
         issue = Signal()
         arriving = Signal(BlockRam.LATENCY)
+        self.probes: dict[str, Any] = {"arriving": arriving}
         m.d.comb += [
             issue.eq((read != whole) & beats.room),
             ram.read_address.eq(read),

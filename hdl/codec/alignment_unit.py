@@ -102,6 +102,7 @@ class AlignmentUnit(wiring.Component):
 
         # The current beat. It is zero whenever a block begins: every block's end emits.
         pending = Signal(self.width.bits)
+        self.probes = {"level": level, "over": over, "pending": pending, "stages": p}
         emit, done, moves = p.emit, p.done, p.moves
         if self.width.payload_overlaps:
             # `owed`: one more end arrived than could leave. The current beat is whole and leaves now; what
@@ -109,6 +110,7 @@ class AlignmentUnit(wiring.Component):
             owed = Signal()
             owed_emit = Signal()
             owed_done = Signal()
+            self.probes |= {"owed": owed, "owed_emit": owed_emit, "owed_done": owed_done}
             over = p.over
             with m.If(owed | moves):
                 kept = Mux(owed, 0, pending)

@@ -128,6 +128,7 @@ class FrameCounters(wiring.Component):
         # The register bank may be far away, so its requests are registered here first. A reset clears, too,
         # in the cycle after it. So neither events nor what is pending need a reset of their own.
         clear = Signal(init=1)
+        self.probes = {"clears": clear}
         m.d.sync += clear.eq(self.clear)
         asked = Pipeline(m, "asked_", control={"strobe", "slot"})
         asked.stage(strobe=self.read.strobe, slot=self.read.slot)

@@ -59,6 +59,7 @@ class Management(wiring.Component):
         m.submodules.registers = registers = RegisterBank(self.shape)
         m.submodules.tx_counters = tx_counters = FrameCounters("tx", self.shape)
         m.submodules.rx_counters = rx_counters = FrameCounters("rx", self.shape)
+        self.probes = {"registers": registers, "tx_counters": tx_counters, "rx_counters": rx_counters}
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         for counters, read, engine, config in (
             (tx_counters, registers.tx_counters, self.tx, registers.tx_config),

@@ -65,6 +65,7 @@ class RegisterBank(wiring.Component):
             for register in self.registers
             if register.fields
         }
+        self.probes: dict[str, Any] = {"values": values}
         self._write(m, values)
         self._settings(m, values)
         self._read(m, values)
@@ -81,6 +82,10 @@ class RegisterBank(wiring.Component):
         decode = Signal()
         apply = Signal()
         respond = Signal()
+        self.probes["write"] = {
+            "aw_held": aw_held, "w_held": w_held, "address": address, "data": data, "strobe": strobe,
+            "apply": apply, "respond": respond,
+        }  # fmt: skip
 
         # Ready is low in reset and while a value is held. It never depends on valid.
         for valid, ready, held in ((bus.awvalid, bus.awready, aw_held), (bus.wvalid, bus.wready, w_held)):
@@ -218,7 +223,7 @@ class RegisterBank(wiring.Component):
         strobes = Cat(port.strobe for port in ports.values())
         m.d.sync += strobes.eq(0)
 
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"), m.If(held & ~bus.rvalid):
                 m.next = "DECODE"
             with m.State("DECODE"):
@@ -242,5 +247,8 @@ class RegisterBank(wiring.Component):
                 with m.If(is_low):
                     m.d.sync += kept_high.eq(data[DATA_WIDTH:])
                 m.next = "IDLE"
+        self.probes["read"] = {
+            "held": held, "address": address, "kept_high": kept_high, "state": fsm.state,
+        }  # fmt: skip
         with m.If(bus.rvalid & bus.rready):
             m.d.sync += bus.rvalid.eq(0)

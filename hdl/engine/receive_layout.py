@@ -149,6 +149,11 @@ class ReceiveLayout(wiring.Component):
         leave = Signal()
         load = Signal()
         waited = Signal()
+        self.probes = {
+            "plans": plans, "plan": plan, "next_part": next_part, "dropping": dropping,
+            "tail_seen": tail_seen, "first": first, "number": number, "last_follows": last_follows,
+            "walk": walk, "load": load,
+        }  # fmt: skip
         # 32 bytes do not hold the headers of a restored frame.
         beats_before_last = following.bytes_out[self._place_bits :]
         only_part = beats_before_last == 0 if self.width.payload_overlaps else Const(0)
@@ -251,6 +256,7 @@ class ReceiveLayout(wiring.Component):
         p.stage(taken=taken, done=done, tail=tail, bad=beat.bad, short=beat.short, ending=beat.ending)
         account = self.accounts.payload
         beats = Signal(13)
+        self.probes |= {"beat_count": beats, "account": p}
         m.d.sync += [beats.eq(Mux(p.done, 0, beats + p.taken)), account.beats.eq(beats + p.taken)]
         with m.If(p.tail):
             m.d.sync += [account.bad.eq(p.bad), account.short.eq(p.short), account.ending.eq(p.ending)]

@@ -97,6 +97,7 @@ class FlowTable(wiring.Component):
         # Each way is a memory of its own, so that a write needs nothing of the other way's entry. The keys
         # are compared in parts, which are joined in the cycle that uses the answer.
         rams = [BlockRam(_Entry.as_shape().size, self.sets) for _ in range(FLOW_TABLE_WAYS)]
+        self.probes = {"sweep": sweep, "ways": rams}
         found = [data.View(_Entry, ram.read_data) for ram in rams]
         hits = Signal(FLOW_TABLE_WAYS)
         phases = []

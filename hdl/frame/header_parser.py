@@ -200,6 +200,10 @@ class HeaderParser(wiring.Component):
             {ethertype: Signal(name=f"{place}_is_{ethertype:04x}") for ethertype in _ETHERTYPES}
             for place in ("outer", "inner")
         )
+        self.probes = {
+            "head": head, "held_config": config, "held_bf16_tos": bf16_tos,
+            "outer_is": outer_is, "inner_is": inner_is,
+        }  # fmt: skip
         with m.If(first):
             m.d.sync += [head.eq(beat.data), config.eq(self.config)]
             for ethertype in _ETHERTYPES:

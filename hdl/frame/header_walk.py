@@ -89,6 +89,9 @@ class HeaderWalk(wiring.Component):
         covers = Signal(self.words)
         patch = Signal()
         tcp = Signal()
+        self.probes = {
+            "header": header, "payload": payload, "covers": covers, "held_patch": patch, "held_tcp": tcp,
+        }  # fmt: skip
         place_bits = self.width.place_bits
         join = self.payload_at[place_bits:]
         covered = [self.payload_at[1:place_bits] > word for word in range(self.words)]

@@ -45,6 +45,7 @@ class EventCounters(wiring.Component):
         m.submodules.memory = memory = LutRam(64, self.slots, self.start)
         place = Signal(range(self.slots))
         pending = Array(Signal(2, name=f"pending{slot}") for slot in range(self.slots))
+        self.probes = {"memory": memory, "place": place, "pending": list(pending)}
         m.d.comb += [
             memory.read_address.eq(place),
             memory.write_address.eq(place),

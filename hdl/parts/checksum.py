@@ -103,6 +103,7 @@ class OnesComplementSum(wiring.Component):
 
         # Next stage: accumulate. 29 bits hold the 4896 words of the longest block.
         total = Signal(29)
+        self.probes = {"total": total, "stages": p}
         word = words[0]
         accumulated = (self._with_carry(total, word, carries[0]) if carries else total + word)[:29]
         last = p.last

@@ -49,6 +49,7 @@ class ElasticRegister(wiring.Component):
             self.i.ready.eq(ready),
             full_next.eq(self.o.valid & ~self.o.ready & (full | self.i.valid)),
         ]
+        self.probes: dict[str, Any] = {"ready": ready, "full": full}
         m.d.sync += [ready.eq(~full_next), full.eq(full_next)]
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += self.o.valid.eq(self.i.valid | full)
@@ -57,6 +58,7 @@ class ElasticRegister(wiring.Component):
         if len(given):
             held = Signal(len(given), name="output", reset_less=True)
             spare = Signal(len(given), reset_less=True)
+            self.probes |= {"output": held, "spare": spare}
             m.d.comb += output.eq(held)
             with m.If(~full):
                 m.d.sync += spare.eq(given)
@@ -66,6 +68,7 @@ class ElasticRegister(wiring.Component):
         if self.in_ram:
             words = self._fields(self.i.payload, True)
             m.submodules.ring = ring = LutRing(len(words), 4, spare=True)
+            self.probes["ring"] = ring
             m.d.comb += [
                 ring.write.eq(self.i.valid & ~full),
                 ring.write_data.eq(words),

@@ -18,8 +18,10 @@ def shift_left_bytes(value: Value, digit: Value, step: int, width: int) -> Value
 
 def join_parts(
     m: Module, prefix: str, parts: Sequence[Value], sizes: Sequence[Value], stages: int
-) -> tuple[Value, Value]:
-    """Join two parts, the upper moved down onto the end of the lower; return them and their total size.
+) -> tuple[Value, Value, Pipeline]:
+    """Join two parts, the upper moved down onto the end of the lower.
+
+    Return them, their total size, and the pipeline that both come from.
 
     Each part is zero above its size, in bytes. The result follows ``stages`` cycles later: all but the last
     shift by one base-4 digit of the lower part's size, the last by the rest, a digit or a one-hot number.
@@ -32,4 +34,4 @@ def join_parts(
         p.stage(high=shift_left_bytes(p.high, p.rest[:2], step, reach), rest=p.rest[2:])
         step *= 4
     p.stage(joined=p.low | shift_left_bytes(p.high, p.rest, step, width))
-    return p.joined, p.total
+    return p.joined, p.total, p

@@ -44,6 +44,7 @@ class LutRing(wiring.Component):
         # synthesis from merging them: a counter that drove the whole word would be on the longest path.
         m = Module()
         words = []
+        slices: list[dict[str, Any]] = []
         for number, start in enumerate(range(0, self.width, _SLICE_BITS)):
             end = min(start + _SLICE_BITS, self.width)
             m.submodules[f"ram_{number}"] = ram = LutRam(end - start, self.depth)
@@ -59,5 +60,7 @@ class LutRing(wiring.Component):
                 m.d.sync += read.eq(read + 1)
             m.d.sync += write.eq(write + self.write)
             words.append(ram.read_data)
+            slices.append({"read": read, "write": write, "ram": ram})
         m.d.comb += self.read_data.eq(Cat(words))
+        self.probes = {"slices": slices}
         return m

@@ -60,6 +60,7 @@ class BlockRam(wiring.Component):
         self._connect_write(m, memory)
         read = memory.read_port()
         output = Signal(self.width, reset_less=True)
+        self.probes = {"memory": memory.data, "found": read.data, "output": output}
         m.d.comb += [read.addr.eq(self.read_address), self.read_data.eq(output)]
         m.d.sync += output.eq(read.data)
         return m
@@ -78,6 +79,7 @@ class LutRam(BlockRam):
         m = Module()
         m.submodules.memory = memory = self._memory()
         self._connect_write(m, memory)
+        self.probes = {"memory": memory.data}
         read = memory.read_port(domain="comb")
         m.d.comb += [read.addr.eq(self.read_address), self.read_data.eq(read.data)]
         return m

@@ -28,6 +28,8 @@ class Pipeline:
     Registers have the shape of the value they hold. Those of control values are cleared on reset; the others
     have no reset, which leaves them free to become shift-register primitives. Nothing stalls.
 
+    ``probes`` has every value of every stage, such as ``sum_1``, for proofs.
+
     Parameters
     ----------
     m : :class:`Module`
@@ -58,6 +60,7 @@ class Pipeline:
         self._control = frozenset(control)
         self._number = 0
         self._values: dict[str, tuple[int, Any]] = {}  # newest stage of each value, and its signal there
+        self.probes: dict[str, Any] = {}
 
     def let(self, **values: Any) -> None:
         """Name combinational values of the present stage."""
@@ -99,4 +102,5 @@ class Pipeline:
         else:
             self._m.d[domain] += signal.eq(value)
         self._values[name] = number, signal
+        self.probes[f"{name}_{number}"] = signal
         return signal

@@ -97,6 +97,10 @@ class PushQueue(wiring.Component):
         load = Signal()
         wanted = Signal()
         m.submodules.ring = ring = LutRing(width, self.depth)
+        self.probes = {
+            "level": level, "stored": stored, "settled": settled, "pushed": pushed, "loaded": loaded,
+            "load": load, "ring": ring,
+        }  # fmt: skip
         m.d.comb += [
             ring.write.eq(self.i.valid),
             ring.write_data.eq(self.i.payload),
@@ -109,6 +113,7 @@ class PushQueue(wiring.Component):
             offer = Signal(width, reset_less=True)
             # `vacant`, the opposite, serves the control: the wide register's enable lies far from it.
             vacant = Signal(init=1)
+            self.probes |= {"offered": offered, "offer": offer, "vacant": vacant}
             m.d.comb += wanted.eq(vacant | take)
             with m.If(wanted):
                 m.d.sync += [offered.eq(stored), vacant.eq(~stored)]
@@ -119,12 +124,14 @@ class PushQueue(wiring.Component):
         m.d.comb += load.eq(stored & wanted)
         if self.forward:
             output = Signal(width, reset_less=True)
+            self.probes["output"] = output
             m.d.comb += [take.eq(self.o_room), self.o.payload.eq(output)]
             m.d.sync += [output.eq(offer), self.o.valid.eq(load)]
         elif self.direct:
             m.d.comb += [take.eq(self.o.ready), self.o.valid.eq(stored), self.o.payload.eq(offer)]
         elif self.elastic:
             m.submodules.register = register = ElasticRegister(self.shape, in_ram=self.in_ram)
+            self.probes["register"] = register
             m.d.comb += [
                 take.eq(register.i.ready),
                 register.i.valid.eq(offered),
@@ -135,6 +142,7 @@ class PushQueue(wiring.Component):
             ]
         else:
             output = Signal(width, reset_less=True)
+            self.probes["output"] = output
             m.d.comb += [take.eq(~self.o.valid | self.o.ready), self.o.payload.eq(output)]
             with m.If(take):
                 m.d.sync += [output.eq(offer), self.o.valid.eq(offered)]

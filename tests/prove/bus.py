@@ -71,6 +71,8 @@ class Master:
 
 ANSWERS = {"b": ("aw", "w"), "r": ("ar",)}
 """The requests that an answer closes; the first one has the address."""
+KINDS = {"b": "write", "r": "read"}
+"""The accesses that end with an answer."""
 
 
 class Slave:
@@ -137,8 +139,11 @@ def decoder(h: Harness) -> None:
         for prefix in prefixes:
             h.invariant(
                 "what is held is the request that the master made last",
-                ~inside[f"{prefix}_held"]
-                | (Cat(inside[f"{name}_kept"] for name in CHANNELS[prefix]) == Cat(kept[prefix])),
+                ~inside[f"{KINDS[answer]}.held.{prefix}"]
+                | (
+                    Cat(inside[f"{KINDS[answer]}.kept.{name}"] for name in CHANNELS[prefix])
+                    == Cat(kept[prefix])
+                ),
             )
         page = kept[prefixes[0]][0][4:]
         kept[prefixes[0]][0] = kept[prefixes[0]][0][:4]
@@ -180,8 +185,8 @@ def decoder(h: Harness) -> None:
 def inner(h: Harness, inside: Inside, master: Master, slaves: list[Slave], answer: str, page: Value) -> None:
     """State what the decoder holds of an access, for the induction."""
     valid, prefixes = getattr(master.bus, f"{answer}valid"), ANSWERS[answer]
-    busy = inside["write_busy" if answer == "b" else "read_busy"]
-    held = {prefix: inside[f"{prefix}_held"] for prefix in prefixes}
+    busy = inside[f"{KINDS[answer]}.busy"]
+    held = {prefix: inside[f"{KINDS[answer]}.held.{prefix}"] for prefix in prefixes}
     h.invariant(
         "a request is held until its answer",
         Cat(master.open[prefix] == one + valid for prefix, one in held.items()).all(),
@@ -230,12 +235,12 @@ def management(h: Harness) -> None:
         h.m.d.sync += cleared.eq(inside["registers.clear"])
         h.claim(
             "the counters of both engines are cleared by a reset and by the bank's clear, a cycle later",
-            inside[f"{counters}.clear"] == cleared,
+            inside[f"{counters}.clears"] == cleared,
         )
         h.claim(
             "the bank reads the counters of both engines",
             Cat(
-                inside[f"{counters}.read__{name}"] == inside[f"registers.{counters}__{name}"]
+                inside[f"{counters}.read.{name}"] == inside[f"registers.{counters}.{name}"]
                 for name in ("strobe", "slot", "data", "busy")
             ).all(),
         )

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.hdl import C, Cat, ClockDomain, EnableInserter, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl._ast import SignalDict
 from amaranth.utils import exact_log2
 from harness import Fault, Harness, Proof
 
@@ -26,6 +27,8 @@ class Edges:
 
     def __init__(self, enables: dict[str, Value], resets: dict[str, Value], *, rest: bool):
         self.enables, self.resets, self.rest = enables, resets, rest
+        self.registers: SignalDict = SignalDict()
+        """Those of each synchroniser, by its output."""
 
     def get_ff_sync(self, sync: Any) -> Module:
         """Two registers; the enable comes from ``EnableInserter``."""
@@ -36,6 +39,7 @@ class Edges:
         reset = C(0, 1) if sync._reset_less else ResetSignal(sync._o_domain)
         for number in range(sync._stages):
             stage = Signal(sync.i.shape(), name=f"stage{number}", init=init, reset_less=True)
+            self.registers.setdefault(sync.o, []).append(stage)
             m.d[sync._o_domain] += stage.eq(Mux(reset, sync._init, previous))
             previous = stage
         m.d.comb += sync.o.eq(previous)
@@ -48,6 +52,7 @@ class Edges:
         previous: Any = C(0, 1)
         for number in range(sync._stages):
             held = Signal(name=f"held{number}", init=int(not self.rest))
+            self.registers.setdefault(sync.o, []).append(held)
             stage = Signal(name=f"stage{number}")
             with m.If(given):
                 m.d.sync += held.eq(1)
@@ -97,7 +102,9 @@ class Bench:
         # The harness's own domain steps always and is never reset.
         h.assume("the resets are those of the two clocks", ~h.domain.rst)
         self.dut = AsyncQueue(width, depth, write_domain="write", read_domain="read")
-        self.inside = h.add(EnableInserter(enables)(self.dut), platform=Edges(enables, raw, rest=rest))
+        self.edges = Edges(enables, raw, rest=rest)
+        queue = EnableInserter(enables)(self.dut)
+        self.inside = h.add(queue, platform=self.edges, probed=self.dut)
         self.given = h.anything(width, "given")
         m.d.comb += [
             self.dut.i.valid.eq(h.anything(1, "valid")), self.dut.i.payload.eq(self.given),
@@ -111,21 +118,34 @@ class Bench:
             self.pop.eq(self.read & ~raw["read"] & self.dut.o.valid & self.dut.o.ready),
         ]
 
+    def stages(self, path: str) -> list[Value]:
+        """Return the registers of the synchroniser of a probe."""
+        found: list[Value] = self.edges.registers[self.inside[path]]
+        return found
+
     def held(self) -> Value:
         """Return whether a register that holds either side, or asks for that, is set."""
-        names = []
+        held = [self.asks()]
         for side in ("write", "read"):
-            names += [f"{side}_asked_before"]
-            names += [f"{side}_{part}.stage{n}" for part in ("asked", "answer") for n in range(2)]
-        return self.asks() | Cat(self.inside[name] for name in names).any()
+            held.append(self.inside[f"{side}.asked_before"])
+            held += [*self.stages(f"{side}.asked"), *self.stages(f"{side}.answer")]
+        return Cat(held).any()
 
     def asks(self) -> Value:
         """Return whether a side keeps a reset, or asks for a hold."""
-        names = []
+        asks = []
         for side in ("write", "read"):
-            names += [f"{side}_{part}" for part in ("request", "pending")]
-            names += [f"{side}_{part}{n}" for part in ("at_once.held", "caught.stage") for n in range(2)]
-        return Cat(self.inside[name] for name in names).any()
+            asks += [self.inside[f"{side}.request"], self.inside[f"{side}.pending"]]
+            asks += [*self.stages(f"{side}.at_once"), *self.stages(f"{side}.caught")]
+        return Cat(asks).any()
+
+    def order(self) -> list[Value]:
+        """Return the pointers, oldest first: the reader as the writer knows it, the reader, the writer."""
+        gone, come = self.stages("consumed_seen"), self.stages("produced_seen")
+        return [
+            binary(gone[1]), binary(gone[0]), self.inside["consumed"],
+            binary(come[1]), binary(come[0]), self.inside["produced"],
+        ]  # fmt: skip
 
 
 def any_edges(depth: int, h: Harness) -> None:
@@ -160,13 +180,9 @@ def any_edges(depth: int, h: Harness) -> None:
     refused = Signal()
     m.d.sync += refused.eq(dut.i.ready & ~(dut.i.valid & bench.write))
     h.claim("ready stays until an item is accepted", ~refused | dut.i.ready)
-    # The pointers, oldest first: the reader as the writer knows it, the reader, the writer likewise.
     produced, consumed = inside["produced"], inside["consumed"]
     gone, come = inside["consumed_gray"], inside["produced_gray"]
-    order = [
-        binary(inside["consumed.stage1"]), binary(inside["consumed.stage0"]), consumed,
-        binary(inside["produced.stage1"]), binary(inside["produced.stage0"]), produced,
-    ]  # fmt: skip
+    order = bench.order()
     distances = [(pointer - order[0])[:size] for pointer in order]
     h.invariant(
         "what each side knows of the other is old, never wrong",
@@ -186,7 +202,7 @@ def any_edges(depth: int, h: Harness) -> None:
     )
     h.invariant(
         "or in its word of the memory",
-        ~(following & (ahead >= dut.o.valid)) | (of(inside.memory("ram.memory", place)) == kept),
+        ~(following & (ahead >= dut.o.valid)) | (of(inside.memory("ram", place)) == kept),
     )
     h.invariant("nothing is held", ~bench.held())
     if depth == DEPTH:  # a run that fills a deep one takes the solver long
@@ -204,9 +220,8 @@ class Ring:
 
     def __init__(self, bench: Bench, side: str) -> None:
         inside = bench.inside
-        self.request, self.asked_before = inside[f"{side}_request"], inside[f"{side}_asked_before"]
-        self.asked = [inside[f"{side}_asked.stage{number}"] for number in range(2)]
-        self.answer = [inside[f"{side}_answer.stage{number}"] for number in range(2)]
+        self.request, self.asked_before = inside[f"{side}.request"], inside[f"{side}.asked_before"]
+        self.asked, self.answer = bench.stages(f"{side}.asked"), bench.stages(f"{side}.answer")
         self.all = [self.request, *self.asked, self.asked_before, *self.answer]
         self.ends = ~self.request & self.answer[1]
         """The request is over, and its answer is not."""
@@ -220,15 +235,14 @@ def clears(h: Harness, bench: Bench) -> Value:
     """Add invariants about pointers that are cleared; return whether their order may be lost."""
     inside, write, read = bench.inside, Ring(bench, "write"), Ring(bench, "read")
     produced, consumed = inside["produced"], inside["consumed"]
-    come = [inside[f"produced.stage{number}"] for number in range(2)]
-    gone = [inside[f"consumed.stage{number}"] for number in range(2)]
+    come, gone = bench.stages("produced_seen"), bench.stages("consumed_seen")
     for own, other, mine, theirs, seen, known in (
         (write, "read", produced, consumed, come, gone),
         (read, "write", consumed, produced, gone, come),
     ):
         side = "write" if own is write else "read"
         h.invariant(f"{side}: request and answer pass one after the other", own.in_order())
-        pending = inside[f"{side}_pending"]
+        pending = inside[f"{side}.pending"]
         h.invariant(f"{side}: what is pending waits for the answer's end", ~pending | ~own.request)
         h.invariant(
             f"{side}: the {other} side's pointer is cleared before it answers, and seen with the answer",
@@ -263,10 +277,7 @@ def claim_order(h: Harness, bench: Bench, clearing: Value) -> Value:
         (come_gray == gray(produced)) & (gone_gray == gray(consumed))
         & (inside["following"] == (produced + 1)[:size]),
     )  # fmt: skip
-    order = [
-        binary(inside["consumed.stage1"]), binary(inside["consumed.stage0"]), consumed,
-        binary(inside["produced.stage1"]), binary(inside["produced.stage0"]), produced,
-    ]  # fmt: skip
+    order = bench.order()
     distances = [(pointer - order[0])[:size] for pointer in order]
     h.invariant(
         "what each side knows of the other is old, never wrong, but while pointers are cleared",
@@ -320,7 +331,7 @@ def any_resets(h: Harness) -> None:
             & (~mine | (chosen & ~gone & ~dead & ~later & (~stale | bench.asks())))
         )
 
-    cells = [inside.memory("ram.memory", C(number, BITS)) for number in range(DEPTH)]
+    cells = [inside.memory("ram", C(number, BITS)) for number in range(DEPTH)]
     for number, cell in enumerate(cells):
         offset = (C(number, BITS) - consumed[:BITS])[:BITS]
         there, following = clearing | (offset >= level), cells[(number + 1) % DEPTH]
@@ -338,7 +349,7 @@ def any_resets(h: Harness) -> None:
     )
     h.invariant("the output's marks", ~dut.o.valid | marked(taken))
     h.invariant("where nothing is held, nothing is until the next reset", ~safe | (chosen & ~bench.held()))
-    stays = ((place - consumed)[: BITS + 1] < level) & inside.memory("ram.memory", place[:BITS])[1]
+    stays = ((place - consumed)[: BITS + 1] < level) & inside.memory("ram", place[:BITS])[1]
     h.invariant("the one is inside", ~safe | gone | stays | (dut.o.valid & taken[1]))
 
     both, accepted, again = Signal(2), Signal(), Signal()
@@ -350,11 +361,12 @@ def any_resets(h: Harness) -> None:
         m.d.sync += again.eq(1)
     h.cover("an item passes after both sides were reset before the first one", pop & both.all())
     h.cover("an item accepted before a reset of the writer is taken after it", pop & taken[1] & again)
-    pointers = ["produced", "produced_gray", "consumed", "consumed_gray"]
-    pointers += [f"{side}.stage{number}" for side in ("produced", "consumed") for number in range(2)]
+    names = ("produced", "produced_gray", "consumed", "consumed_gray")
+    pointers = [inside[name] for name in names]
+    pointers += [*bench.stages("produced_seen"), *bench.stages("consumed_seen")]
     h.cover(
         "the state in which the proof without resets begins",
-        ~bench.held() & ~Cat(inside[name] for name in pointers).any() & (inside["following"] == 1)
+        ~bench.held() & ~Cat(pointers).any() & (inside["following"] == 1)
         & ~dut.i.ready & ~dut.o.valid & ~accepted,
     )  # fmt: skip
 

@@ -37,11 +37,11 @@ def event_counters(h: Harness) -> None:
     )
     since = Signal(range(SLOTS))
     m.d.comb += since.eq(place - mine - 1)
-    pending = Cat(inside[f"pending{number}"] for number in range(SLOTS)).word_select(mine, 2)
+    pending = Cat(inside[f"pending.{number}"] for number in range(SLOTS)).word_select(mine, 2)
     h.invariant("the sweep is at its place", inside["place"] == place)
     h.invariant("what waits is what came since the visit", pending == waiting)
     h.invariant("what waits came since the visit", (waiting == 0) | (quiet <= since))
-    h.invariant("nothing is lost", (inside.memory("memory.memory", mine) + waiting)[:64] == total)
+    h.invariant("nothing is lost", (inside.memory("memory", mine) + waiting)[:64] == total)
     h.invariant(
         "what was read at the visit is all, if nothing has come since the one before",
         (asked <= since) | (quiet <= since + SLOTS) | (dut.value == total),

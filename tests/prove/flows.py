@@ -57,7 +57,7 @@ def flow_table(h: Harness) -> None:
             ~asked | (dut.known == known))  # fmt: skip
     h.claim("its phase is the one that was stored last", ~(asked & known) | (
         dut.phase == Mux(is_first, *phases)))  # fmt: skip
-    ways = [_Entry(inside.memory(f"way{way}.memory", here)) for way in range(2)]
+    ways = [_Entry(inside.memory(f"ways.{way}", here)) for way in range(2)]
     both = ways[0].known & ways[1].known
     swapped = Mux(both, ways[0].newer != ways[1].newer, ways[1].known)
     same = [

@@ -105,7 +105,7 @@ def drops(h: Harness, dut: FrameQueue, inside: Inside, coming: Inputs, running: 
     else:
         bad = C(0, 1)
     # In the RAM one place stays free; the queue of lengths has room while it holds two.
-    read, write = inside["read"], inside.every("write")[-1]
+    read, write = inside["read"], inside["write"]
     tight = ((write - read)[:3] == DEPTH - 1) | (inside["lengths.level"] >= 2)
     if dut.lossy:
         h.claim("the source never waits", dut.s_axis.tready)
@@ -137,7 +137,7 @@ def contents(
     m = h.m
     number_out = out[INDEX:]
     held = (coming.number - number_out)[:NUMBER]
-    noted = inside["lengths.o__valid"] + inside["lengths.level"]
+    noted = inside["lengths.o.valid"] + inside["lengths.level"]
 
     def there(text: str, condition: Value, beat: Beat) -> None:
         """Claim that a beat behind the RAM can be one of the followed frame, and that its length is there."""
@@ -145,8 +145,8 @@ def contents(
         h.invariant(text, ~condition | (mine.agrees(beat) & (age < noted)))
 
     # The output register and the ring before it.
-    load, push, arriving = inside["beats.load"], inside["beats.i__valid"], inside["arriving"]
-    valid, level = inside["beats.o__valid"], inside["beats.level"]
+    load, push, arriving = inside["beats.load"], inside["beats.i.valid"], inside["arriving"]
+    valid, level = inside["beats.o.valid"], inside["beats.level"]
     next_load, next_push = Signal(INDEX + NUMBER, name="next_load"), Signal(INDEX + NUMBER, name="next_push")
     with m.If(load):
         m.d.sync += next_load.eq(Beat(inside["beats.ring.read_data"]).next)
@@ -162,7 +162,7 @@ def contents(
     ring = Ring(h, inside, "beats.ring", 19, BEATS)
     ring.claim_addresses(level)
     read, write = ring.address("read", 0), ring.address("write", 0)
-    words = [Beat(inside.memory("beats.ring.ram_0.memory", C(place, 4))) for place in range(BEATS)]
+    words = [Beat(inside.memory("beats.ring.slices.0.ram", C(place, 4))) for place in range(BEATS)]
     for place, beat in enumerate(words):
         valid = (C(place, 4) - read)[:4] < level
         ends = write == (place + 1) % BEATS
@@ -178,15 +178,15 @@ def contents(
     there("the RAM's output register", arriving[1], second)
     h.invariant("the RAM's output register is next", ~arriving[1] | (second.tag == next_push))
     next_second = Mux(arriving[1], second.next, next_push)
-    third = Beat(inside["ram.read__data"])
+    third = Beat(inside["ram.found"])
     there("the RAM's read register", arriving[0], third)
     h.invariant("the RAM's read register is next", ~arriving[0] | (third.tag == next_second))
     next_read = Mux(arriving[0], third.next, next_second)
 
     # In the RAM: whole frames, and one that is not yet.
-    read, whole, refuse = (inside[name] for name in ("read", "whole", "refuse"))
-    write, length = (inside.every(name)[-1] for name in ("write", "length"))  # not the ports of that name
-    words = [Beat(inside.memory("ram.memory", C(place, 3))) for place in range(DEPTH)]
+    names = ("read", "whole", "refuse", "write", "length_so_far")
+    read, whole, refuse, write, length = (inside[name] for name in names)
+    words = [Beat(inside.memory("ram", C(place, 3))) for place in range(DEPTH)]
     size, more = (whole - read)[:3], (write - whole)[:3]
     start = Cat(C(0, INDEX), coming.number)
     for place, beat in enumerate(words):
@@ -233,8 +233,8 @@ def no_gap(
 
 def notes(h: Harness, inside: Inside, mine: Followed, coming: Inputs, came: Value) -> None:
     """Add invariants about lengths and words: those of the frames inside, in order, before their beats."""
-    level, valid = inside["lengths.level"], inside["lengths.o__valid"]
-    push = inside["lengths.i__valid"]
+    level, valid = inside["lengths.level"], inside["lengths.o.valid"]
+    push = inside["lengths.i.valid"]
     ring = Ring(h, inside, "lengths.ring", 21, FRAMES)
     ring.claim_addresses(level)
     held = (coming.number - came)[:NUMBER]
@@ -250,7 +250,7 @@ def notes(h: Harness, inside: Inside, mine: Followed, coming: Inputs, came: Valu
     )
     read = ring.address("read", 0)
     for place in range(FRAMES):
-        word = inside.memory("lengths.ring.ram_0.memory", C(place, 3))
+        word = inside.memory("lengths.ring.slices.0.ram", C(place, 3))
         offset = (C(place, 3) - read)[:3]
         h.invariant(
             f"lengths, word {place}",
@@ -258,9 +258,9 @@ def notes(h: Harness, inside: Inside, mine: Followed, coming: Inputs, came: Valu
         )
     h.invariant(
         "length and word that come",
-        ~push | right(inside["lengths.i__payload"], (coming.number - 1)[:NUMBER]),
+        ~push | right(inside["lengths.i.payload"], (coming.number - 1)[:NUMBER]),
     )
-    beats = inside["beats.o__valid"] | (inside["beats.level"] != 0)
+    beats = inside["beats.o.valid"] | (inside["beats.level"] != 0)
     arriving = inside["arriving"]
     h.invariant("they are before the beats in the queue", valid | ~(beats | arriving[1]))
     h.invariant("they are before the beats in the RAM's register", valid | (level != 0) | ~arriving[0])
@@ -331,9 +331,9 @@ def frame_queue(lossy: bool, drop_bad: bool, h: Harness) -> None:
     # Behind the fall of `room` come what is on its way from the RAM, and one length.
     for queue, depth, coming_in, most in (
         ("beats.", BEATS, inside["arriving"][0] + inside["arriving"][1], 2),
-        ("lengths.", FRAMES, inside["lengths.i__valid"], 1),
+        ("lengths.", FRAMES, inside["lengths.i.valid"], 1),
     ):
-        late = claim_level(h, inside, queue, depth, 4, inside[f"{queue}i__valid"])
+        late = claim_level(h, inside, queue, depth, 4, inside[f"{queue}i.valid"])
         text = f"pushes after room has fallen are few ({queue[:-1]})"
         h.invariant(text, inside[f"{queue}room"] | (late + coming_in <= most))
     tags = contents(h, inside, mine, coming, Cat(place, came), lossy)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from amaranth.hdl import (
     Shape,
     Signal,
     Value,
+    ValueCastable,
 )
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.hdl._mem import MemoryInstance
@@ -150,11 +151,13 @@ class Harness:
 
     # The component
 
-    def add(self, component: Any, name: str = "dut", *, platform: Any = None) -> Inside:
-        """Make ``component`` a submodule; what is inside can be named."""
+    def add(
+        self, component: Any, name: str = "dut", *, platform: Any = None, probed: Any = None
+    ) -> Inside:
+        """Make ``component`` a submodule; return its probes, or those of ``probed``, which it wraps."""
         fragment = Fragment.get(component, platform)
         self.m.submodules[name] = fragment
-        return Inside(fragment)
+        return Inside(probed or component, fragment)
 
     def rtlil(self) -> str:
         """Return the harness in Yosys's intermediate form; its module is ``top``."""
@@ -163,55 +166,52 @@ class Harness:
 
 
 class Inside:
-    """Signals and memories inside an elaborated component, by their names."""
+    """What a component declares of its inside: its probes and ports, and those of the parts among them."""
 
-    def __init__(self, fragment: Fragment):
-        self.fragment = fragment
+    def __init__(self, component: Any, fragment: Fragment):
+        self.component, self.fragment = component, fragment
 
     def __getitem__(self, path: str) -> Any:
-        """Return the signal of a path such as ``register.full``: submodules, then the signal's own name.
-
-        One that the component drives comes before one that it reads.
-        """
-        for driven in (True, False):
-            found = self.every(path, driven=driven)
-            if len(found) == 1:
-                return found[0]
-        raise LookupError(f"{path} must name one signal of the component")
-
-    def every(self, path: str, *, driven: bool = True) -> list[Any]:
-        """Return the signals of that path that the component drives, or reads, in its statements' order."""
-        *modules, name = path.split(".")
-        found = {
-            id(signal): signal
-            for statements in self._at(modules).statements.values()
-            for statement in statements
-            for signal in (statement._lhs_signals() if driven else statement._rhs_signals())
-            if signal.name == name
-        }
-        return list(found.values())
+        """Return the signal at a path such as ``register.full``; a number is a place in a list."""
+        found = self._at(path)
+        return Value.cast(found) if isinstance(found, ValueCastable) else found
 
     def memory(self, path: str, address: Any) -> Value:
-        """Return the word at ``address`` of the memory at a path of submodules.
-
-        A read port of the harness gives it.
-        """
-        instance = self._at(path.split("."))
-        if not isinstance(instance, MemoryInstance):
-            raise LookupError(f"{path} must be a memory, not {instance!r}")
-        width = Shape.cast(instance._data.shape).width
+        """Return the word at ``address`` of the RAM at a path; a read port of the harness gives it."""
+        wanted = self._at(f"{path}.memory")
+        (instance,) = (one for one in self._memories(self.fragment) if one._data is wanted)
+        width = Shape.cast(wanted.shape).width
         word = Signal(width, name="word_" + path.replace(".", "_"))
-        bits = (instance._data.depth - 1).bit_length()
+        bits = (wanted.depth - 1).bit_length()
         instance.read_port(
             domain="comb", addr=Value.cast(address)[:bits], data=word, en=Const(1), transparent_for=()
         )
         return word
 
-    def _at(self, modules: Iterable[str]) -> Fragment:
-        fragment = self.fragment
-        for module in modules:
-            fragment = fragment.find_subfragment(module)
-        return fragment
+    def _at(self, path: str) -> Any:
+        found = self.component
+        for name in path.split("."):
+            known = found if isinstance(found, dict) else getattr(found, "probes", {})
+            if name in known:
+                found = known[name]
+            elif isinstance(found, list) or int_of(name) in known:
+                found = (found if isinstance(found, list) else known)[int_of(name)]
+            elif name in getattr(getattr(found, "signature", None), "members", ()):
+                found = getattr(found, name)
+            else:
+                raise LookupError(f"{path}: {type(found).__name__} declares no probe {name!r}")
+        return found
+
+    def _memories(self, fragment: Fragment) -> Iterator[MemoryInstance]:
+        if isinstance(fragment, MemoryInstance):
+            yield fragment
+        for part, *_ in fragment.subfragments:
+            yield from self._memories(part)
+
+
+def int_of(name: str) -> int:
+    """Return a place in a list, or -1."""
+    return int(name) if name.isdecimal() else -1
 
 
 def first_of(bits: Value) -> Value:

@@ -162,11 +162,11 @@ def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
         outer = bytes_at(head, 12, 2)
         inner = bytes_at(head, 16, 2)
         types_held = [
-            inside[f"{which}_is_{ethertype:04x}"] == (value == ethertype)
+            inside[f"{which}_is.{ethertype}"] == (value == ethertype)
             for ethertype in (0x8100, 0x88A8, 0x0800, 0x86DD)
             for which, value in (("outer", outer), ("inner", inner))
         ]
-        held = Cat(inside["config"], *([inside["bf16_tos"]] if bf16 else []))
+        held = Cat(inside["held_config"], *([inside["held_bf16_tos"]] if bf16 else []))
         h.invariant(
             "the first beat is kept, and what it says of the headers",
             (place != 1) | Cat(inside["head"] == head, held == kept, *types_held).all(),

@@ -48,7 +48,7 @@ def join(part_bytes: int, stages: int, h: Harness) -> None:
         )
     if part_bytes == 4:
         h.assume("a vector has 0, 1, 2 or 4 bytes", (sizes[0] != 3) & (sizes[1] != 3))
-    joined, total = join_parts(h.m, "join_", (low, high), sizes, stages)
+    joined, total, _ = join_parts(h.m, "join_", (low, high), sizes, stages)
     place = h.any_constant(range(2 * part_bytes), "place")
     late_low, late_high, low_size, high_size = (h.past(value, stages) for value in (low, high, *sizes))
     wanted = Mux(place < low_size, byte_of(late_low, place), byte_of(late_high, (place - low_size)[:7]))
@@ -78,7 +78,7 @@ def shifter_tree(lanes: int, h: Harness) -> None:
         latency += stages
         for pair in joins:
             names = ("low", "high", "rest", "total")
-            low, high, size, total = (inside[f"level{level}_{pair}_{name}_0"] for name in names)
+            low, high, size, total = (inside[f"levels.{level}.{pair}.{name}_0"] for name in names)
             h.claim(
                 "each join reads two neighbours of the level below",
                 (low == parts[2 * pair]) & (high == parts[2 * pair + 1]),
@@ -88,7 +88,8 @@ def shifter_tree(lanes: int, h: Harness) -> None:
                 (size == sizes[2 * pair]) & (total == sizes[2 * pair] + sizes[2 * pair + 1]),
             )
         parts, sizes = (
-            [inside[f"level{level}_{pair}_{name}_{stages}"] for pair in joins] for name in ("joined", "total")
+            [inside[f"levels.{level}.{pair}.{name}_{stages}"] for pair in joins]
+            for name in ("joined", "total")
         )
         level += 1
     h.claim("the outputs are those of the last join", (dut.aligned == parts[0]) & (dut.size == sizes[0]))
@@ -114,7 +115,7 @@ def compression_unit(lanes: int, h: Harness) -> None:
         "any lane's vector at the tree is that of Algorithm 2",
         ~settled | (vectors.word_select(lane, 32) == vector),
     )
-    blocks = [{name: inside[f"block{i}.{name}"] for name in (*_READ, "cleared")} for i in range(lanes)]
+    blocks = [{name: inside[f"blocks.{i}.{name}"] for name in (*_READ, "cleared")} for i in range(lanes)]
     for i, block in enumerate(blocks):
         h.claim(
             "each block reads its own lane, and the parameters",
@@ -174,8 +175,8 @@ def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
     groups = []
     for group in range(lanes // 8):
         prefix = f"group{group}_" if lanes > 8 else ""
-        plane_group(h, inside, range(8 * group, 8 * group + 8), prefix, late_bf16 if bf16 else None)
-        groups.append({name: inside[f"{prefix}{name}_3"] for name in ("code", "size", "vector")})
+        plane_group(h, inside, group, prefix, late_bf16 if bf16 else None)
+        groups.append({name: inside[f"groups.{group}.{name}_3"] for name in ("code", "size", "vector")})
     if lanes == 8:
         (one,) = groups
         h.claim(
@@ -185,7 +186,7 @@ def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
         return
     # The join has a proof of its own.
     lower, upper = groups
-    read = {name: inside[f"both_{name}_0"] for name in ("low", "high", "rest", "total")}
+    read = {name: inside[f"join.{name}_0"] for name in ("low", "high", "rest", "total")}
     h.claim(
         "the join reads the lower group, then the upper",
         (read["low"] == lower["vector"]) & (read["high"] == upper["vector"]),
@@ -197,7 +198,7 @@ def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
     stages = JOINS[32]
     h.claim(
         "size and data that leave are the join's",
-        (dut.size == inside[f"both_total_{stages}"]) & (dut.aligned == inside[f"both_joined_{stages}"]),
+        (dut.size == inside[f"join.total_{stages}"]) & (dut.aligned == inside[f"join.joined_{stages}"]),
     )
     codes = h.past(Cat(lower["code"], upper["code"]), stages)
     h.claim("the codes leave with them, the lower group's first", ~h.running(stages) | (dut.codes == codes))
@@ -209,8 +210,8 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
     lanes, latency = len(present), LaneQuantiser.LATENCY
     settled, late_bf16 = h.running(latency), h.past(is_bf16, latency)
     for i in range(lanes):
-        own, word = f"lane{i}.", burst.word_select(i, 32)
-        gained, carry = inside[f"{own}gained_{latency}"], inside[f"{own}carry"]
+        own, word = f"lanes.{i}.", burst.word_select(i, 32)
+        gained, carry = inside[f"{own}stages.gained_{latency}"], inside[f"{own}carry"]
         h.claim(
             "each quantiser reads its own lane and E0 (bf16: the odd lane, above zeros)",
             (inside[f"{own}lane"] == Mux(is_bf16, Cat(C(0, 16), word[16:]), word))
@@ -219,7 +220,7 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
         )
         h.claim("each lane's carry is its quantiser's", dut.carries[i] == carry)
         if dut.width.bf16:
-            even = f"narrow{i}."
+            even = f"narrow.{i}."
             h.claim(
                 "each narrow quantiser reads its even bf16 lane and E0; fp32 lanes are absent to it",
                 (inside[f"{even}lane"] == word[:16])
@@ -234,7 +235,7 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
                 "an odd bf16 lane gains 0 or -0 in the lower half, which does not leave",
                 ~settled | ~late_bf16 | gained[:16].all() | ~gained[:16].any(),
             )
-            narrow = inside[f"{even}gained_{latency}"]
+            narrow = inside[f"{even}stages.gained_{latency}"]
             gained = Cat(Mux(late_bf16, narrow, gained[:16]), gained[16:])
         h.claim(
             "each lane gains what its quantiser says",
@@ -242,7 +243,7 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
         )
 
 
-def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_bf16: Value | None) -> None:
+def plane_group(h: Harness, inside: Inside, group: int, prefix: str, late_bf16: Value | None) -> None:
     """Claim code, size and data of a group, from the integers of its lanes.
 
     ``late_bf16``: the lanes are bf16, in step with the integers; None in a unit without them.
@@ -250,8 +251,8 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_bf16: 
     lane, plane = h.any_constant(range(8), f"{prefix}lane"), h.any_constant(range(15), f"{prefix}plane")
     odd = h.any_constant(1, f"{prefix}odd")
 
-    def every(name: str, kind: str = "lane") -> list[Value]:
-        return [inside[f"{kind}{i}.{name}"] for i in own]
+    def every(name: str, kind: str = "lanes") -> list[Value]:
+        return [inside[f"{kind}.{i}.{name}"] for i in range(8 * group, 8 * group + 8)]
 
     def of_lane(values: list[Value]) -> Value:
         return Cat(values).word_select(lane, len(values[0]))
@@ -276,12 +277,12 @@ def plane_group(h: Harness, inside: Inside, own: range, prefix: str, late_bf16: 
         code = Mux(any_integer[place], min(place + 1, 14), code)
     code, settled = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_bf16 is not None) * LATEST)
     size = Mux(code == 15, 32, Mux(bf16, code << 1, Mux(code == 14, 15, code)))
-    vector = inside[f"{prefix}vector_3"]
+    vector = inside[f"groups.{group}.vector_3"]
     h.claim(
         "the code of each group is its number of planes, 14 for 15 planes, 15 for a raw lane",
-        ~settled | (inside[f"{prefix}code_3"] == code),
+        ~settled | (inside[f"groups.{group}.code_3"] == code),
     )
-    h.claim("the size follows from the code", ~settled | (inside[f"{prefix}size_3"] == size))
+    h.claim("the size follows from the code", ~settled | (inside[f"groups.{group}.size_3"] == size))
     bf16_bit = vector.word_select(plane, 16).bit_select(Cat(odd, lane), 1)
     mine = Mux(bf16, bf16_bit, vector.word_select(plane, 8).bit_select(lane, 1))
     beyond = bf16 & (plane == 14)
@@ -314,7 +315,7 @@ def dequantisation_unit(lanes: int, bf16: bool, h: Harness) -> None:
     names = ("z", "word", "is_raw", "absent", "e0", "value", "impossible", *(["even"] if bf16 else []))
     for lane in range(lanes):
         group, place = data.word_select(lane // 8, 256), lane % 8
-        read = {name: inside[f"lane_{lane}.{name}"] for name in names}
+        read = {name: inside[f"lanes.{lane}.{name}"] for name in names}
         fp32_bit = group.word_select(plane, 8)[place]
         pair = group.word_select(plane, 16).word_select(place, 2)
         h.claim(

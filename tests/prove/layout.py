@@ -59,8 +59,8 @@ class Model:
                 ends,
             )
         )
-        self.load = inside.every("load")[0]  # the walk's port has the same name
-        self.begins = self.load & inside["plans.o__valid"]
+        self.load = inside["load"]
+        self.begins = self.load & inside["plans.o.valid"]
         with m.If(self.take_part):
             m.d.sync += [self.at_part.eq(self.at_part + ~self.at_part.all()), self.parts_over.eq(ends)]
         m.d.sync += self.count.eq(Mux(self.close, 0, self.count + self.take_beat))
@@ -116,7 +116,7 @@ def receive_layout(lanes: int, h: Harness) -> None:
 
 def held_plans(h: Harness, inside: Inside, model: Model) -> Plans:
     """Return what the two places of the queue hold, the older first."""
-    valid, full = inside["plans.o__valid"], inside["plans.full"]
+    valid, full = inside["plans.o.valid"], inside["plans.full"]
     ring = Ring(h, inside, "plans.ring", len(Value.cast(model.plan)) - 1, 4)
     ring.claim_addresses(Cat(valid ^ full, valid & full))
     h.invariant("the second plan comes after a first", ~full | valid)
@@ -278,12 +278,17 @@ def accounts(h: Harness, dut: ReceiveLayout, inside: Inside, model: Model) -> No
             & (shown == came_before)
         ),
     )
+
+    def stage(*names: str) -> Value:
+        return Cat(inside[f"account.{name}_1"] for name in names)
+
+    happened = Cat(taken_before, closed, tail)
     h.invariant(
         "the account's registers are one cycle behind",
-        (inside["beats"] == count_before) & (inside["taken_1"] == taken_before) & (inside["done_1"] == closed)
-        & (inside["tail_1"] == tail) & (shown == came_before)
+        (inside["beat_count"] == count_before) & (stage("taken", "done", "tail") == happened)
+        & (shown == came_before)
         & (model.count == Mux(closed, 0, (count_before + taken_before)[:13]))
-        & (came == Mux(tail, Cat(inside["bad_1"], inside["short_1"], inside["ending_1"]), came_before)),
+        & (came == Mux(tail, stage("bad", "short", "ending"), came_before)),
     )  # fmt: skip
 
 
@@ -351,8 +356,8 @@ def invariants(h: Harness, inside: Inside, model: Model, plans: Plans) -> None:
             (inside["walk.header"] == Cat(~order.restore | (model.join >= part) for part in ahead))
             & (inside["walk.payload"] == Cat(order.restore & (model.join <= part) for part in ahead))
             & (~order.restore | (inside["walk.covers"] == covered))
-            & (inside["walk.patch"] == order.restore)
-            & (inside["walk.tcp"] == order.tcp)
+            & (inside["walk.held_patch"] == order.restore)
+            & (inside["walk.held_tcp"] == order.tcp)
             & (inside["walk.marks"] == marks)
         ),
     )

@@ -167,12 +167,12 @@ def invariants_of_items(
         kind = was if overlaps else item
         h.invariant(
             "the stages keep beats, ends, and what moves the current beat",
-            (inside[f"emit_{cycles}"] == kind("beat", cycles))
-            & (inside[f"done_{cycles}"] == kind("end", cycles))
-            & (inside[f"moves_{cycles}"] == moves),
+            (inside[f"stages.emit_{cycles}"] == kind("beat", cycles))
+            & (inside[f"stages.done_{cycles}"] == kind("end", cycles))
+            & (inside[f"stages.moves_{cycles}"] == moves),
         )
         if overlaps:
-            h.invariant("the stages keep second beats", inside[f"over_{cycles}"] == was("two", cycles))
+            h.invariant("the stages keep second beats", inside[f"stages.over_{cycles}"] == was("two", cycles))
 
 
 def invariants_of_rotation(h: Harness, inside: Inside, width: Beat, was: Delayed, place: Value) -> None:
@@ -186,26 +186,27 @@ def invariants_of_rotation(h: Harness, inside: Inside, width: Beat, was: Delayed
         at = (place - left)[: width.place_bits]
         h.invariant(
             "a stage's rotated vector has the byte where the rest of the rotation puts it",
-            ~was("alive", cycles) | (byte_of(inside[f"rotated_{cycles}"], at) == was("given", cycles)),
+            ~was("alive", cycles) | (byte_of(inside[f"stages.rotated_{cycles}"], at) == was("given", cycles)),
         )
         if cycles <= digits:
             h.invariant(
                 "a stage keeps its rotation",
-                ~was("alive", cycles) | (inside[f"rotation_{cycles}"] == amount),
+                ~was("alive", cycles) | (inside[f"stages.rotation_{cycles}"] == amount),
             )
     amount, alive = was("fill", digits + 1), was("alive", digits + 1)
     h.invariant(
         "the byte at or above the level belongs to the current beat",
-        ~alive | (inside[f"current_{digits + 1}"].bit_select(place, 1) == (place >= amount)),
+        ~alive | (inside[f"stages.current_{digits + 1}"].bit_select(place, 1) == (place >= amount)),
     )
     if not overlaps:
-        h.invariant("a last digit is left", ~alive | (inside[f"rest_{digits + 1}"] == amount[2 * digits :]))
+        rest = inside[f"stages.rest_{digits + 1}"]
+        h.invariant("a last digit is left", ~alive | (rest == amount[2 * digits :]))
     own, following = parts(was, split, place)
     h.invariant(
         "the split gives the byte to the current beat or to the next",
         ~was("alive", split)
-        | (byte_of(inside[f"current_{split}"], place) == own)
-        & (byte_of(inside[f"following_{split}"], place) == following),
+        | (byte_of(inside[f"stages.current_{split}"], place) == own)
+        & (byte_of(inside[f"stages.following_{split}"], place) == following),
     )
     if overlaps:
         late = was("late", split)

@@ -95,14 +95,14 @@ def lane_dequantiser(bf16: bool, h: Harness) -> None:
         dut.z.eq(z), dut.word.eq(word), dut.is_raw.eq(is_raw), dut.absent.eq(absent),
         dut.e0.eq(Cat(e0[:7], is_bf16)), *([dut.even.eq(even)] if bf16 else []),
     ]  # fmt: skip
-    late_z, late_even, late_word, raw, gone, bf16 = (
+    late_z, late_even, late_word, raw, gone, late_bf16 = (
         h.past(value, dut.LATENCY) for value in (z, even, word, is_raw, absent, is_bf16)
     )
     settled = h.running(dut.LATENCY)
     fp32 = value_of((late_z >> 1) + late_z[0], late_z[0], e0)
     h.claim(
         "the value is (z >> 1) + (z & 1) steps, negative for odd z; or the raw word",
-        ~settled | bf16 | (dut.value == Mux(raw, late_word, fp32)),
+        ~settled | late_bf16 | (dut.value == Mux(raw, late_word, fp32)),
     )
     any_set = late_z != 0
     if bf16:
@@ -110,15 +110,15 @@ def lane_dequantiser(bf16: bool, h: Harness) -> None:
         pair = Cat(value_of((late_even >> 1) + late_even[0], late_even[0], e0)[16:], fp32[16:])
         h.claim(
             "two bf16 lanes are those values, cut to 8 significant bits; or the raw word",
-            ~settled | ~bf16 | (dut.value == Mux(raw, late_word, pair)),
+            ~settled | ~late_bf16 | (dut.value == Mux(raw, late_word, pair)),
         )
-        any_set = any_set | (bf16 & (late_even != 0))
-        h.cover("two bf16 lanes that are cut", settled & bf16 & ~raw & fp32[12] & (late_even > 1 << 11))
+        any_set = any_set | (late_bf16 & (late_even != 0))
+        h.cover("two bf16 lanes that are cut", settled & late_bf16 & ~raw & fp32[12] & (late_even > 1 << 11))
     h.claim(
         "an absent lane is impossible unless it is zero",
         ~settled | (dut.impossible == (gone & Mux(raw, late_word != 0, any_set))),
     )
-    h.cover("the largest integer", settled & ~bf16 & (late_z == (1 << Z_BITS) - 1) & ~raw)
+    h.cover("the largest integer", settled & ~late_bf16 & (late_z == (1 << Z_BITS) - 1) & ~raw)
     h.cover("an impossible lane", settled & dut.impossible)
 
 

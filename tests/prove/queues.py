@@ -23,7 +23,7 @@ class Ring:
         self.slices = range(-(-width // SLICE))
 
     def address(self, kind: str, number: int) -> Value:
-        return self.inside[f"{self.path}.{kind}_{number}"]
+        return self.inside[f"{self.path}.slices.{number}.{kind}"]
 
     def claim_addresses(self, level: Value) -> None:
         """Every slice has ``level`` words between its addresses, all slices alike."""
@@ -41,7 +41,7 @@ class Ring:
         for number in self.slices:
             place = Signal(range(self.depth), name=f"place_{number}")
             self.h.m.d.comb += place.eq(self.address("read", number) + index)
-            parts.append(self.inside.memory(f"{self.path}.ram_{number}.memory", place))
+            parts.append(self.inside.memory(f"{self.path}.slices.{number}.ram", place))
         return Cat(parts)
 
 

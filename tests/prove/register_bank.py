@@ -48,7 +48,7 @@ class Bank:
 
     def register(self, name: str) -> Signal:
         """Return the flip-flops that hold a register."""
-        (found,) = (one for one in self.inside.every(name.lower()) if len(one) == 32)
+        found: Signal = self.inside[f"values.{name}"]
         return found
 
 
@@ -56,7 +56,8 @@ def write_protocol(bank: Bank) -> None:
     """Claim when a write is answered, and how."""
     h, inside, bus, master = bank.h, bank.inside, bank.bus, bank.master
     # What the bank holds of a write, and its one token.
-    aw_held, w_held, apply, respond = (inside[name] for name in ("aw_held", "w_held", "apply", "respond"))
+    names = ("aw_held", "w_held", "apply", "respond", "address", "data", "strobe")
+    aw_held, w_held, apply, respond, at, data, strobe = (inside[f"write.{name}"] for name in names)
     h.invariant(
         "what is held is not answered",
         (master.open["aw"] == aw_held + bus.bvalid) & (master.open["w"] == w_held + bus.bvalid),
@@ -66,12 +67,10 @@ def write_protocol(bank: Bank) -> None:
         "one token for each write",
         (apply + respond + bus.bvalid <= 1) & (~(apply | respond) | (aw_held & w_held)),
     )
-    held_at = inside.every("address")[0]
-    (held_data,) = (one for one in inside.every("data") if len(one) == 32)
     h.invariant(
         "a held write is the one accepted",
-        (~aw_held | (held_at == bank.address[2:]))
-        & (~w_held | ((held_data == bank.data) & (inside["strobe"] == bank.strobe))),
+        (~aw_held | (at == bank.address[2:]))
+        & (~w_held | ((data == bank.data) & (strobe == bank.strobe))),
     )
     age = master.age(bank.writing, "write_age")
     h.claim(
@@ -112,7 +111,7 @@ def contents(bank: Bank) -> dict[str, Value]:
         bank.h.m.d.sync += word.eq(now)
         bank.h.invariant(
             "a register changes one cycle before the answer, and a limit is cut with it",
-            bank.register(register.name) == Mux(bank.inside["respond"], raw, now),
+            bank.register(register.name) == Mux(bank.inside["write.respond"], raw, now),
         )
         bank.h.invariant("the bits beside the fields are 0", (word & ~C(register.mask, 32)) == 0)
         found[register.name] = now
@@ -185,13 +184,13 @@ def clearing(bank: Bank) -> None:
 def reads(bank: Bank, held: dict[str, Value], usable: Value) -> None:
     """Claim what a read of a register returns, and when any read is answered."""
     h, inside, bus, master, place = bank.h, bank.inside, bank.bus, bank.master, bank.place
-    reader = inside["held"]
+    reader = inside["read.held"]
     h.invariant(
         "a read that is held is not answered, and no other is taken",
         (master.open["ar"] == reader + bus.rvalid) & ~(bus.arready & reader),
     )
-    state = inside["fsm_state"]
-    reading_at = inside.every("address")[1]
+    state = inside["read.state"]
+    reading_at = inside["read.address"]
     h.invariant("a held read is the one accepted", ~reader | (reading_at == bank.read_at[2:]))
     h.invariant("the reader works only for a read that is held", (state == 0) | (reader & ~bus.rvalid))
     h.invariant("STATUS has one bit", bank.register("STATUS")[1:] == 0)
@@ -242,7 +241,7 @@ def counters(bank: Bank) -> None:
             m.d.sync += asked.eq(1)
         with m.If(due[3]):
             m.d.sync += last.eq(port.data)
-    h.invariant("the high word is kept with the low one", bank.inside["kept_high"] == last[32:])
+    h.invariant("the high word is kept with the low one", bank.inside["read.kept_high"] == last[32:])
     counter = bank.done & is_counter
     h.claim(
         "a counter's low word reads as the counter gave it 4 cycles after it was asked",
@@ -260,9 +259,9 @@ def counters(bank: Bank) -> None:
     # The cycles of a read that count while a counter is cleared, which may take long.
     cycles = Signal(4, name="read_cycles")
     m.d.sync += cycles.eq(Mux(bank.reading, cycles + (~busy & (cycles != 15)), 0))
-    state = bank.inside["fsm_state"]
+    state = bank.inside["read.state"]
     h.invariant("the reader waits from the third cycle on", (state != FETCH) | ((age >= 2) & (cycles <= 2)))
-    begins = (state == FETCH) | (state == 1) | ((state == 0) & bank.inside["held"])
+    begins = (state == FETCH) | (state == 1) | ((state == 0) & bank.inside["read.held"])
     h.invariant(
         "no counter is asked before the reader has waited",
         ~begins | ~(asked | ports["tx"].strobe | ports["rx"].strobe),

@@ -39,7 +39,7 @@ def sum_of(h: Harness, inside: Inside, words: list[Value], bits: list[Value], co
         for i, word in enumerate(words):
             h.invariant(
                 "each sum inside is that of two below, and of a bit",
-                ~counts | (inside[f"sums_{level}"].word_select(i, len(word)) == word),
+                ~counts | (inside[f"stages.sums_{level}"].word_select(i, len(word)) == word),
             )
     return sum(bits, words[0])
 

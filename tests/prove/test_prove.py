@@ -86,7 +86,7 @@ from inceptionn.hdl.parts.joining import join_parts
 def build(h):
     low = h.anything(8, "low")
     seen = h.past(low)
-    joined, _ = join_parts(h.m, "join", [low, low], [C(1, 1), C(1, 1)], 1)
+    joined, *_ = join_parts(h.m, "join", [low, low], [C(1, 1), C(1, 1)], 1)
     h.assume("it can be met", {assumption})
     h.claim("it is what it was", {claim})
     h.cover("a value", {cover})

@@ -50,8 +50,10 @@ class CompressionUnit(wiring.Component):
         m.submodules.tree = tree = ShifterTree(self.width)
         tags = Signal(data.ArrayLayout(2, self.width.lanes))
         cleared = Signal(data.ArrayLayout(8 * LANE_BYTES, self.width.lanes))
-        for i in range(self.width.lanes):
-            m.submodules[f"block{i}"] = block = CompressionBlock()
+        blocks = [CompressionBlock() for _ in range(self.width.lanes)]
+        self.probes = {"tree": tree, "blocks": blocks}
+        for i, block in enumerate(blocks):
+            m.submodules[f"block{i}"] = block
             m.d.comb += [
                 block.lane.eq(self.burst.word_select(i, 8 * LANE_BYTES)),
                 block.present.eq(self.present[i]),

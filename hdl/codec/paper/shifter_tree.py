@@ -12,6 +12,7 @@ from inceptionn.wire import LANE_BYTES, TAG_BYTES
 
 from ...parts.beat import BURST, Beat
 from ...parts.joining import join_parts
+from ...parts.pipeline import Pipeline
 
 
 def bytes_of_tag(tag: Value) -> Value:
@@ -60,9 +61,10 @@ class ShifterTree(wiring.Component):
         m = Module()
         parts = [self.vectors[i] for i in range(self.width.lanes)]
         sizes = [bytes_of_tag(self.tags[i]) for i in range(self.width.lanes)]
-        level = 0
+        levels: list[list[Pipeline]] = []
         while len(parts) > 1:
-            pairs = [
+            level = len(levels)
+            joins = [
                 join_parts(
                     m,
                     f"level{level}_{pair}_",
@@ -72,7 +74,8 @@ class ShifterTree(wiring.Component):
                 )
                 for pair, at in enumerate(range(0, len(parts), 2))
             ]
-            parts, sizes = [vector for vector, _ in pairs], [size for _, size in pairs]
-            level += 1
+            parts, sizes = [vector for vector, _, _ in joins], [size for _, size, _ in joins]
+            levels.append([stages for _, _, stages in joins])
+        self.probes = {"levels": levels}
         m.d.comb += [self.aligned.eq(parts[0]), self.size.eq(sizes[0])]
         return m

@@ -41,10 +41,12 @@ class DequantisationUnit(wiring.Component):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        for lane in range(self.width.lanes):
+        blocks = [LaneDequantiser(bf16=self.width.bf16) for _ in range(self.width.lanes)]
+        self.probes = {"lanes": blocks}
+        for lane, block in enumerate(blocks):
             group, place = divmod(lane, GROUP_LANES)
             data = self.data.word_select(group, 8 * BURST_BYTES)
-            m.submodules[f"lane_{lane}"] = block = LaneDequantiser(bf16=self.width.bf16)
+            m.submodules[f"lane_{lane}"] = block
             z = Cat(data[8 * plane + place] for plane in range(Z_BITS))
             if self.width.bf16:
                 even, odd = (

@@ -61,6 +61,7 @@ class LaneQuantiser(wiring.Component):
         # shifter treat both without a case of their own.
         m = Module()
         p = Pipeline(m)
+        self.probes = {"stages": p}
         p.let(lane=self.lane, present=self.present)
         mantissa_bits = self.kind.mantissa_bits
         # Lowest mantissa bit that can be kept, and how many bits fp32 has between it and its own.

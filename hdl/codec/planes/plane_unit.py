@@ -88,13 +88,14 @@ class PlaneUnit(wiring.Component):
         narrow = self._narrow(m) if self.width.bf16 else []
         if self.width.groups == 1:
             p = self._group(m, blocks, narrow)
+            self.probes = {"lanes": blocks, "narrow": narrow, "groups": [p]}
             m.d.comb += [self.codes.eq(p.code), self.size.eq(p.size), self.aligned.eq(p.vector)]
             return m
         lower, upper = (
             self._group(m, blocks[at : at + GROUP_LANES], narrow[at : at + GROUP_LANES], prefix)
             for at, prefix in ((0, "group0_"), (GROUP_LANES, "group1_"))
         )
-        joined, size = join_parts(
+        joined, size, join = join_parts(
             m, "both_", (lower.vector, upper.vector), (lower.size, upper.size), _JOIN_STAGES
         )
         both = Pipeline(m, "both_")
@@ -102,6 +103,7 @@ class PlaneUnit(wiring.Component):
         for _ in range(_JOIN_STAGES):
             both.stage()
         m.d.comb += [self.codes.eq(both.codes), self.size.eq(size), self.aligned.eq(joined)]
+        self.probes = {"lanes": blocks, "narrow": narrow, "groups": [lower, upper], "join": join}
         return m
 
     def _narrow(self, m: Module) -> list[LaneQuantiser]:
