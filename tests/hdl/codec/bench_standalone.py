@@ -239,7 +239,8 @@ async def every_setting(tb):
     """All bounds and modes with all kinds of values, and other numbers; they change as soon as they may."""
     settings = [*ALL_PARAMETERS, *((any_parameters(random) for _ in range(20)) if COMPRESSES else ())]
     settings = random.sample(settings, 12 if SHORT else len(settings))
-    await tb.run(item(random.randint(1, 60), params, kind) for params in settings for kind in KINDS)
+    kinds = (*KINDS, None)
+    await tb.run(item(random.randint(1, 60), params, kind) for params in settings for kind in kinds)
 
 
 @TB.test()
