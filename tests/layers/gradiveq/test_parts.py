@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """GradiVeQ's pieces by hand: slices, principal components, phases, and the quantiser."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -33,17 +31,6 @@ def test_order_of_a_slice() -> None:
     assert np.array_equal(double.joined(double.cut(gradient)), gradient)
 
 
-def test_slices_that_do_not_fit() -> None:
-    with pytest.raises(
-        ValueError, match=r"key 'fc': a convolution's gradient has 4 dimensions, not \(3, 4\)"
-    ):
-        Slicing("fc", (3, 4))
-    with pytest.raises(ValueError, match=r"key 'conv' has no values: its shape is \(0, 2, 3, 3\)"):
-        Slicing("conv", (0, 2, 3, 3))
-    with pytest.raises(ValueError, match="key 'conv': .* multiple must divide 9, not 2"):
-        Slicing("conv", (4, 2, 3, 3), 2)
-
-
 @pytest.mark.parametrize("blocks", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("target", [1, 5, 100])
 def test_parts_are_whole_slices(blocks: int, target: int) -> None:
@@ -72,9 +59,6 @@ def test_equation_6() -> None:
     eigenvalues = np.array([6.0, 3.0, 1.0])
     assert [dimension_of(eigenvalues, t) for t in (0.5, 0.4, 0.39, 0.1, 0.09, 0.0)] == [1, 1, 2, 2, 3, 3]
     assert dimension_of(np.zeros(3), 0.1) == 1
-    for wrong in (-0.1, 1.0, 2.0, float("nan")):
-        with pytest.raises(ValueError, match=r"threshold must be within 0 and 1, 1 excluded, not "):
-            dimension_of(eigenvalues, wrong)
 
 
 def test_principal_components_by_hand() -> None:
@@ -145,23 +129,6 @@ def test_a_majority_ends_a_phase() -> None:
     assert not phases.vote
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: Phases(-1, 2, 1), "warm_up must be at least 0 steps, not -1"),
-        (lambda: Phases(0, 1, 1), "sampling must be at least 2 steps, not 1"),
-        (lambda: Phases(0, 2, 0), "compressed must be at least 1 steps, not 0"),
-        (lambda: Phases(0, 2, 1, 0.0), "loss_limit must be above 0, not 0.0"),
-        (lambda: QSGD(3), "bits must be 2, 4 or 8, not 3"),
-        (lambda: QSGD(4, 12), "bucket must be a positive multiple of 8, not 12"),
-    ],
-)
-def test_settings_out_of_range(make: Callable[[], object], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        make()
-    assert str(caught.value) == text
-
-
 def test_qsgd_by_hand() -> None:
     """Multiples of a seventh of the largest magnitude are exact; a stream is 4 bytes and 4 bits a value."""
     codec = QSGD(4, 8)
@@ -197,11 +164,7 @@ def test_qsgd_is_right_on_average() -> None:
     assert np.abs(mean - x).max() < 5 * step / 2 / 20  # 5 standard deviations of at most half a step
 
 
-def test_qsgd_refuses() -> None:
-    with pytest.raises(ValueError, match="values to be quantised must be finite"):
-        QSGD().compress(np.array([1, np.nan], np.float32))
-    with pytest.raises(ValueError, match="10 values by QSGD, 4 bits, buckets of 512 are 9 bytes, not 8"):
-        QSGD().decompress(bytes(8), 10)
+def test_qsgd_makes_tiny_buckets_zero() -> None:
     tiny = np.full(8, 1e-38, np.float32)
     assert (QSGD().lossy(tiny) == 0).all()
 

@@ -2,7 +2,6 @@
 """Parallax's arithmetic: Table 3, the choice after it, equation 1 and the search, row sets, partitions."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -44,19 +43,6 @@ def test_choice_follows_the_bytes() -> None:
     assert choose(1e6, 4, 0.6, row_bytes=128, advantage=2.0).architecture == "all_reduce"
 
 
-def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"alpha must be within 0\.\.1, not 1\.5"):
-        transfer_model.sparse_ps_one(1, 2, 1.5)
-    with pytest.raises(ValueError, match="N must be at least 1, not 0"):
-        transfer_model.dense_ar_one(1, 0)
-    with pytest.raises(ValueError, match="row_bytes must be above 0, not 0"):
-        choose(1, 2, 0.1, row_bytes=0)
-    with pytest.raises(ValueError, match="all_reduce_ratio must be above 0, not 0"):
-        choose(1, 2, 0.1, row_bytes=1, all_reduce_ratio=0)
-    with pytest.raises(ValueError, match=r"used must be within 0\.\.10, not 11"):
-        SparsityMeter(10).add(11)
-
-
 def test_alpha_is_the_mean_share() -> None:
     meter = SparsityMeter(200)
     assert meter.alpha == 1.0
@@ -81,10 +67,6 @@ def test_fit_never_has_a_negative_cost() -> None:
         assert found.theta1 >= 0
         assert found.theta2 >= 0
     assert fit({3: 0.25}) == CostModel(0.25, 0.0, 0.0)
-    with pytest.raises(ValueError, match="no samples"):
-        fit({})
-    with pytest.raises(ValueError, match="partitions >= 1 and finite seconds, not 0"):
-        fit({0: 1.0})
 
 
 def drive(search: PartitionSearch, model: CostModel) -> int:
@@ -111,15 +93,6 @@ def test_search_finds_the_best_of_the_model(machines: int, most: int) -> None:
         assert model.time(found) <= 1.0001 * best
 
 
-def test_search_arguments() -> None:
-    with pytest.raises(ValueError, match="machines must be at least 1, not 0"):
-        PartitionSearch(0, 4)
-    with pytest.raises(ValueError, match=r"within 1\.\.rows, not 1\.\.0"):
-        PartitionSearch(2, 0)
-    with pytest.raises(ValueError, match="finite and not negative, not nan"):
-        PartitionSearch(2, 4).add(math.nan)
-
-
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 1000])
 def test_row_sets_come_back(count: int) -> None:
     random = np.random.default_rng(count)
@@ -129,23 +102,6 @@ def test_row_sets_come_back(count: int) -> None:
         assert data.nbytes <= most_row_bytes(count)
         assert data.nbytes == 1 + min(4 * size, -(-count // 8))
         assert np.array_equal(decode_rows(data, count), rows)
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        ([], "begins with 0 or 1"),
-        ([2, 0, 0, 0, 0], "begins with 0 or 1"),
-        ([0, 1, 0, 0], "4 bytes each, not 3"),
-        ([0, 100, 0, 0, 0], r"within 0\.\.99, not 100"),
-        ([0, 5, 0, 0, 0, 5, 0, 0, 0], "must ascend"),
-        ([1, 255], "has 13 bytes, not 1"),
-        ([1] + [0] * 12 + [16], "beyond 99"),
-    ],
-)
-def test_malformed_row_sets(data: list[int], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        decode_rows(np.array(data, np.uint8), 100)
 
 
 @pytest.mark.parametrize(("rows", "count", "servers"), [(1, 1, 3), (10, 3, 2), (10, 10, 4), (101, 7, 7)])
@@ -160,8 +116,3 @@ def test_partitions_cover_all_rows_once(rows: int, count: int, servers: int) -> 
     held = [p for server in range(servers) for p in parts.of_server(server)]
     assert sorted(held) == list(range(count))
     assert all(parts.server(p) == server for server in range(servers) for p in parts.of_server(server))
-
-
-def test_more_partitions_than_rows() -> None:
-    with pytest.raises(ValueError, match=r"partitions must be within 1\.\.5, the rows, not 6"):
-        Partitions(5, 6, 2)

@@ -418,10 +418,6 @@ def test_momentum_of_rows_rests() -> None:
     assert values.tolist() == [[2.0], [8.0]]  # mom = -1 - 4/4
     optimizer.update(whole, values, np.ones((2, 1), np.float32), 1)
     assert values.tolist() == [[-0.5], [5.0]]  # mom = -1 - 1 - 1/2; -1 - 2
-    with pytest.raises(ValueError, match="rate must be above 0, not 0"):
-        MomentumSGD(0)
-    with pytest.raises(ValueError, match="momentum must be within 0 and 1, 1 excluded, not 1"):
-        MomentumSGD(0.1, 1)
 
 
 def test_shards_are_disjoint_and_equal(threads: Group) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from inceptionn import Codec
 from inceptionn.collectives import BFloat16
-from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, Plan, Server, StepDecay, WarmUp
+from inceptionn.layers.parameter_server import Cosine, MomentumSGD, Plan, Server, StepDecay, WarmUp
 from inceptionn.layers.parameter_server.exchange.envelope import Envelope, Kind, most_bytes
 from inceptionn.layers.parameter_server.exchange.legs import CodecLeg, EncodedLeg, Leg, RawLeg, TaggedLeg
 
@@ -51,15 +51,6 @@ def test_a_plan_covers_every_value_once_and_evenly(servers: int) -> None:
     assert [p.number for p in plan.partitions] == list(range(len(plan.partitions)))
 
 
-def test_a_plan_refuses() -> None:
-    with pytest.raises(ValueError, match="at least one key"):
-        Plan({}, 1)
-    with pytest.raises(ValueError, match="servers must be at least 1, not 0"):
-        Plan({"a": (1,)}, 0)
-    with pytest.raises(ValueError, match=r"key 'b' has no values: its shape is \(3, 0\)"):
-        Plan({"a": (1,), "b": (3, 0)}, 1)
-
-
 def test_momentum_and_weight_decay_by_hand() -> None:
     """With m = wd = 0.5, lr = 1 then 0.5: mom = -(2 + 2) = -4, w = 0; mom = -2 - 0.5*(2 + 0) = -3, -3."""
     (part,) = Plan({"w": (1,)}, 1).partitions
@@ -78,39 +69,8 @@ def test_schedules_by_hand() -> None:
     assert [WarmUp(StepDecay(1.0, ()), 4)(s) for s in (0, 1, 3, 8)] == [0.25, 0.5, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: Constant(float("nan")), "rate must be above 0, not nan"),
-        (lambda: StepDecay(0.1, (3,), 0.0), "factor must be above 0, not 0.0"),
-        (lambda: Cosine(0.1, 0), "steps must be at least 1, not 0"),
-        (lambda: WarmUp(Constant(0.1), 0), "steps must be at least 1, not 0"),
-    ],
-    ids=["constant", "step decay", "cosine", "warm-up"],
-)
-def test_schedules_refuse(make: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        make()
-
-
 def test_a_rate_is_a_number_or_a_schedule() -> None:
     assert MomentumSGD(np.float32(0.5)).schedule(7) == 0.5
-    with pytest.raises(TypeError, match="rate must be a number or a schedule, not None"):
-        MomentumSGD(None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"rate": 0.0}, "rate must be above 0, not 0.0"),
-        ({"rate": float("nan")}, "rate must be above 0, not nan"),
-        ({"momentum": 1.0}, "momentum must be within 0 and 1, 1 excluded, not 1.0"),
-        ({"weight_decay": -1.0}, "weight_decay must be at least 0, not -1.0"),
-    ],
-)
-def test_momentum_sgd_refuses(arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        MomentumSGD(**arguments)
 
 
 def server(mode: Any = "sync", workers: int = 2, **settings: Any) -> Server:
@@ -218,5 +178,3 @@ def test_a_scale_of_its_own_moves_the_bound() -> None:
     assert CodecLeg(Codec()).decode(meta, data, [("a", 2)])[0].tolist() == [0, 0]
     meta, data = CodecLeg(Codec()).encode(parts)
     assert CodecLeg(Codec()).decode(meta, data, [("a", 2)])[0].tolist() == [2**-12, 2**-13]
-    with pytest.raises(ValueError, match=r"scale must be None, 'auto' or -126\.\.126, not 127"):
-        CodecLeg(Codec(), 127)
