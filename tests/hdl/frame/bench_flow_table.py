@@ -2,6 +2,7 @@
 """cocotb bench of FlowTable against the golden table, with flows that share sets and nearly share keys."""
 
 import random
+from itertools import islice
 from typing import Literal
 
 import cocotb
@@ -94,6 +95,43 @@ async def stored_at_once(tb):
                 await tb.look_up(rival)
         await tb.look_up(twin, "free")
         await tb.look_up(twin)
+
+
+@TB.test()
+async def the_older_way_goes(tb):
+    """Two flows of a set in every order of stores; a third displaces the one that was not stored last."""
+    for order in range(8):
+        flow = random_flow()
+        first, second, third = islice((flow, *twins(flow)), 3)
+        await tb.look_up(first, "store")
+        await tb.look_up(second, "add")
+        for step in range(3):
+            await tb.look_up(second if order >> step & 1 else first, "store")
+        await tb.look_up(third, "store")
+        last, other = (second, first) if order >> 2 & 1 else (first, second)
+        assert tb.model.phase(last) is not None
+        assert tb.model.phase(other) is None
+        for each in (first, second, third):
+            await tb.look_up(each)
+
+
+@TB.test()
+async def every_part_of_the_key_counts(tb):
+    """Flows of one set whose keys differ in one of the parts that are compared, and nowhere else."""
+    width = 96 // FlowTable.PARTS
+    for way in range(2):
+        for part in range(FlowTable.PARTS):
+            keys = (change << width * part for change in random.sample(range(1, 1 << width), 4095))
+            apart = (
+                Flow(key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF, key >> 64 & 0xFFFF, key >> 80) for key in keys
+            )
+            for flow in islice((one for one in apart if one.slot == 0), 3):
+                await tb.look_up(Flow(0, 0, 0, 0), "store", 1)
+                await tb.look_up(flow)
+        other = next(flow for flow in iter(random_flow, None) if flow.slot == 0)
+        if way == 0:  # then the other way holds it
+            await tb.look_up(Flow(0, 0, 0, 0), "free")
+            await tb.look_up(other, "store")
 
 
 @TB.test()

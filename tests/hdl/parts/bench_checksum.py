@@ -44,6 +44,18 @@ def beat() -> bytes:
 
 
 @TB.test()
+async def zero_has_one_sign_only_for_zeros(tb):
+    """Only words that are all 0 sum to 0; any other multiple of 65535 is 0xFFFF."""
+    for beats in ([bytes(BEAT_BYTES)], [b"\xff" * BEAT_BYTES], [b"\xff" * BEAT_BYTES] * 2):
+        await tb.send(beats)
+    for lane in range(BEAT_BYTES // 2):
+        word = bytearray(BEAT_BYTES)
+        word[2 * lane] = 1
+        await tb.send([bytes(word), b"\xfe\xff" + bytes(BEAT_BYTES - 2)])
+    await tb.drain()
+
+
+@TB.test()
 @cocotb.parametrize(gaps=[0.0, 0.4])
 async def sums_back_to_back(tb, gaps):
     """Check sums of one beat in every cycle, of none, and longer ones, in any order without idle cycles."""
@@ -75,6 +87,23 @@ async def carry_of_the_fold(tb):
         words = [0xFFFF] * (total // 0xFFFF) + [total % 0xFFFF]
         data = np.array(words + [0] * (-len(words) % (BEAT_BYTES // 2)), "<u2").tobytes()
         await tb.send([data[at : at + BEAT_BYTES] for at in range(0, len(data), BEAT_BYTES)])
+    await tb.drain()
+
+
+@TB.test()
+async def carry_of_the_fold_by_one(tb):
+    """Totals whose upper and lower bits sum to 0x10000, so that any bit of them decides about the carry."""
+    count = BEAT_BYTES // 2
+    for upper in [*range(1, count - 1)] * 10:
+        total = (upper + 1 << 16) - upper
+        words = [total // count] * count
+        words[0] += total % count
+        for _ in range(20):
+            giver, taker = random.sample(range(count), 2)
+            moved = random.randint(0, min(words[giver], 0xFFFF - words[taker]))
+            words[giver] -= moved
+            words[taker] += moved
+        await tb.send([np.array(words, "<u2").tobytes()])
     await tb.drain()
 
 
