@@ -187,7 +187,7 @@ def summary(changed: dict[str, list[str]]) -> str:
     rows.append(("steadiness", f"no failure in the last {clean} runs of the suite beside a load"))
     notes = ["Records of a circuit that has changed since:", ""]
     for file, others in changed.items():
-        note = f"- {file}: {', '.join(others) or 'none'}"
+        note = f"- {file}: {'; '.join(others) or 'none'}"
         notes.append(textwrap.fill(note, 110, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join([table("what, result", rows), "", *notes]) + "\n"
 
