@@ -10,11 +10,12 @@ import typer
 
 from .... import converted
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, PlotFile, new_progress
+from ....commands.console import new_progress
 from ....commands.speed import Floats
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
 from ....system.options import one_of
+from ...study import Study, measurement
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi
@@ -44,7 +45,9 @@ DtypeName = Annotated[
 ]
 
 
+@measurement("allreduce", plot=True)
 def allreduce(
+    study: Study,
     size: Annotated[int, report.whole(1, 1024, "MB of values at each host.")] = 25,
     hosts: Annotated[int, report.whole(2, 16, "Hosts.")] = 4,
     rates: Annotated[
@@ -65,9 +68,6 @@ def allreduce(
     mtu: Annotated[int, report.whole(576, 9216, "Largest IP packet in bytes.")] = 1500,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Time all-reduces between hosts with rate-limited links: with codec, raw, and by MPI. Needs root.
 
@@ -76,7 +76,6 @@ def allreduce(
     The hosts are network namespaces of this machine, joined by a bridge; tc limits every link's rate in each
     direction. They share this machine's processors and memory. Everything is removed at the end.
     """
-    out = report.Report(seed, json_file, csv_file, plot)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
@@ -94,9 +93,9 @@ def allreduce(
     require()
     if MPI in names and not with_mpi():
         names.remove(MPI)
-        out.console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
+        study.console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
     results = Results(2.0**-bound, hosts, raw)
-    with new_progress(out.console) as progress, Network(hosts, mtu=mtu) as network:
+    with new_progress(study.console) as progress, Network(hosts, mtu=mtu) as network:
         task = progress.add_task("data", total=None)
         arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
         plan = {
@@ -111,12 +110,19 @@ def allreduce(
             text = f"{rate_text(rate)}, {line['data']}: {line['variant']}"
             progress.update(task, advance=1, description=text)
         described = _described(network)
-    show(out, results, size, described)
-    facts = {
-        "bench": "allreduce", "dtype": dtype, "network": described, "bytes": item * count,
-        "error_bound": 2.0**-bound,
+    study.conditions.append(
+        f"{hosts} hosts, {size} MB of {'bf16' if halves else 'fp32'} values each, error bound "
+        f"{results.bound:g}, MTU {described['mtu']}, TCP {described['congestion_control']}"
+    )
+    study.show(*tables.tables_of(results))
+    study.figures += tables.figures_of(results)
+    study.rows = results.json()
+    study.facts |= {
+        "dtype": dtype, "network": described, "bytes": item * count, "error_bound": 2.0**-bound,
+        "rows": study.rows,
     }  # fmt: skip
-    out.write({**facts, "rows": results.json()}, results.json(), lambda path: tables.draw(path, results))
+    study.plot(*tables.chart_of(results))
+    study.finish()
     results.verify()
 
 
@@ -132,17 +138,6 @@ def measured(
         longest = max(_link_seconds(name, rate, size, network.size) for name in names)
         for line in lines_of(network, RANK, {**plan, "rounds": names}, PATIENCE + 10 * longest):
             yield rate, line
-
-
-def show(out: report.Report, results: Results, size: int, network: dict[str, Any]) -> None:
-    """Print the tables of a run, and what it was run on."""
-    out.show_conditions(
-        f"{results.hosts} hosts, {size} MB of {'bf16' if results.raw == RING_BF16 else 'fp32'} values each, "
-        f"error bound {results.bound:g}, MTU "
-        f"{network['mtu']}, TCP {network['congestion_control']}"
-    )
-    out.show(tables.tables_of(results))
-    out.show_figures(tables.figures_of(results))
 
 
 def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:

@@ -2,15 +2,16 @@
 """The tables, figures and picture of ``inceptionn bench allreduce``."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any, NamedTuple
 
-from ....commands import report
-from ....commands.console import Table, new_figure, write_plot
+from ....commands.console import Table
 from ....netns import rate_text
+from ...study import Columns, Draw, Figure, Panel, panels, tabulated
 from ..common.data import REAL, SYNTHETIC
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
@@ -61,11 +62,8 @@ class Results:
         key = Key(rate, line["data"], line["op"], line["variant"])
         row = self.rows.setdefault(key, Measurement())
         row.seconds.append(line["seconds"])
-        row.same_bits = line.get("same_bits", row.same_bits)
-        row.largest_error = line.get("largest_error", row.largest_error)
-        row.bytes_sent = line.get("bytes_sent", row.bytes_sent)
-        row.scale = line.get("scale", row.scale)
-        row.counting = line.get("counting", row.counting)
+        for name in ("same_bits", "largest_error", "bytes_sent", "scale", "counting"):
+            setattr(row, name, line.get(name, getattr(row, name)))
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
         """Return the median, or None if it was not measured."""
@@ -112,39 +110,40 @@ def tables_of(results: Results) -> Iterator[Table]:
 
     It has milliseconds by rate, and the ratio to the raw ring.
     """
-    for data in results.each("data"):
-        for op in results.each("op"):
-            rates = results.each("rate")
-            title = f"{data}, {op}: median ms (times as fast as {results.raw})"
-            further = ("MB sent by\nbusiest host", "largest error\nin bounds")
-            table = Table(title, "", *map(rate_text, rates), *further)
-            for variant in results.each("variant"):
-                rows = [
-                    row
-                    for key, row in results.rows.items()
-                    if (key.data, key.op, key.variant) == (data, op, variant)
-                ]
-                if not rows:
-                    continue
-                cells = []
-                for rate in rates:
-                    seconds = results.seconds(rate, data, op, variant)
-                    ratio = results.ratio(rate, data, op, results.raw, variant)
-                    if seconds is None or ratio is None:
-                        cells.append("-")
-                    else:
-                        cells.append(f"{seconds * 1e3:.1f} ({ratio:.2f})")
-                sent = "-" if rows[0].bytes_sent is None else f"{rows[0].bytes_sent / 1e6:.1f}"
-                error = max(math.ldexp(row.largest_error, row.scale) for row in rows)
-                table.add_row(variant, *cells, sent, f"{error / results.bound:.2f}")
-            yield table
+    for data, op in product(results.each("data"), results.each("op")):
+        rows = {
+            name: own for name in results.each("variant")
+            if (own := [row for key, row in results.rows.items() if key[1:] == (data, op, name)])
+        }  # fmt: skip
+        columns: Columns[str] = {
+            "": str,
+            **{rate_text(rate): partial(_times, results, rate, data, op) for rate in results.each("rate")},
+            "MB sent by\nbusiest host": partial(_sent, rows),
+            "largest error\nin bounds": partial(_error, rows, results.bound),
+        }
+        yield tabulated(f"{data}, {op}: median ms (times as fast as {results.raw})", columns, rows)
 
 
-def figures_of_halves(results: Results) -> list[report.Figure]:
+def _times(results: Results, rate: float | None, data: str, op: str, variant: str) -> str:
+    seconds = results.seconds(rate, data, op, variant)
+    ratio = results.ratio(rate, data, op, results.raw, variant)
+    return "-" if seconds is None or ratio is None else f"{seconds * 1e3:.1f} ({ratio:.2f})"
+
+
+def _sent(rows: Mapping[str, list[Measurement]], variant: str) -> str:
+    sent = rows[variant][0].bytes_sent
+    return "-" if sent is None else f"{sent / 1e6:.1f}"
+
+
+def _error(rows: Mapping[str, list[Measurement]], bound: float, variant: str) -> str:
+    return f"{max(math.ldexp(row.largest_error, row.scale) for row in rows[variant]) / bound:.2f}"
+
+
+def figures_of_halves(results: Results) -> list[Figure]:
     """Return the targets of the all-reduce of real gradients of bfloat16."""
     target = HALF_TARGETS.get(results.bound)
     return [
-        report.Figure(
+        Figure(
             f"{rate_text(rate)}, {REAL}, {op}: planes against ring bf16",
             results.ratio(rate, REAL, op, RING_BF16, RING_PLANES), target,
         )
@@ -153,56 +152,40 @@ def figures_of_halves(results: Results) -> list[report.Figure]:
     ]  # fmt: skip
 
 
-def figures_of(results: Results) -> list[report.Figure]:
+def figures_of(results: Results) -> list[Figure]:
     """Return the targets of the all-reduce."""
     if results.raw == RING_BF16:
         return figures_of_halves(results)
-    found = []
-    for rate in results.each("rate"):
-        for data in results.each("data"):
-            for op in results.each("op"):
-                where = f"{rate_text(rate)}, {data}, {op}"
-                target = TARGETS.get((data, rate or 0.0))
-                if target is not None and op in ALL_REDUCES:
-                    ratio = results.ratio(rate, data, op, RING_RAW, RING_BOUNDED)
-                    found.append(report.Figure(f"{where}: codec against ring raw", ratio, target))
-                target = PLANES_TARGETS.get((data, rate or 0.0))
-                ratio = results.ratio(rate, data, op, RING_RAW, RING_PLANES)
-                if target is not None and ratio is not None and op in ALL_REDUCES:
-                    found.append(report.Figure(f"{where}: planes against ring raw", ratio, target))
-                ratio = results.ratio(rate, data, op, RING_BF16, RING_BOUNDED)
-                found.append(report.Figure(f"{where}: codec against ring bf16", ratio, 1))
-                if rate == 1e9:
-                    ratio = results.ratio(rate, data, op, MPI, RING_RAW)
-                    found.append(report.Figure(f"{where}: ring raw against Open MPI", ratio, 1))
+    found: list[Figure] = []
+    for rate, data, op in product(*map(results.each, ("rate", "data", "op"))):
+        ratio = partial(results.ratio, rate, data, op)
+        where = f"{rate_text(rate)}, {data}, {op}"
+        target = TARGETS.get((data, rate or 0.0))
+        if target is not None and op in ALL_REDUCES:
+            found.append(Figure(f"{where}: codec against ring raw", ratio(RING_RAW, RING_BOUNDED), target))
+        target, planes = PLANES_TARGETS.get((data, rate or 0.0)), ratio(RING_RAW, RING_PLANES)
+        if target is not None and planes is not None and op in ALL_REDUCES:
+            found.append(Figure(f"{where}: planes against ring raw", planes, target))
+        found.append(Figure(f"{where}: codec against ring bf16", ratio(RING_BF16, RING_BOUNDED), 1))
+        if rate == 1e9:
+            found.append(Figure(f"{where}: ring raw against Open MPI", ratio(MPI, RING_RAW), 1))
     shares = [100 * row.counting / min(row.seconds) for row in results.rows.values() if row.counting]
     if shares:
-        found.append(report.Figure("counting the statistics, most of a call", max(shares), 1, True, "%"))
+        found.append(Figure("counting the statistics, most of a call", max(shares), 1, True, "%"))
     return found
 
 
-def draw(path: Path, results: Results) -> None:
-    """Plot milliseconds of each variant as bars with values, by rate.
+def chart_of(results: Results) -> tuple[Draw, float, float]:
+    """Return what plots milliseconds of each variant by rate, a panel for each data and operation."""
+    kinds, ops = results.each("data"), results.each("op")
+    grid = [[_panel(results, kind, op) for kind in kinds] for op in ops]
+    return panels(*grid, columns=3, sharey=True), 8 * len(kinds), 4.2 * len(ops)
 
-    There is a panel for each data and operation.
-    """
-    kinds, ops, rates = results.each("data"), results.each("op"), results.each("rate")
-    variants = results.each("variant")
-    figure = new_figure(8 * len(kinds), 4.2 * len(ops))
-    width = 0.85 / len(variants)
-    panels = figure.subplots(len(ops), len(kinds), squeeze=False, sharey=True)
-    for op, line in zip(ops, panels, strict=True):
-        for kind, axes in zip(kinds, line, strict=True):
-            for place, variant in enumerate(variants):
-                times = [results.seconds(rate, kind, op, variant) for rate in rates]
-                places = [number + (place + 0.5) * width - 0.425 for number in range(len(rates))]
-                heights = [float("nan") if seconds is None else seconds * 1e3 for seconds in times]
-                bars = axes.bar(places, heights, width, label=variant)
-                values = ["" if ms != ms else f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" for ms in heights]
-                axes.bar_label(bars, values, rotation=90, padding=3, fontsize=7)
-            axes.set(title=f"{kind}, {op}", yscale="log", ylabel="ms, median")
-            axes.margins(y=0.3)  # room for the values
-            axes.set_xticks(range(len(rates)), [rate_text(rate) for rate in rates])
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
-    write_plot(path, figure)
+
+def _panel(results: Results, kind: str, op: str) -> Panel:
+    bars: dict[str, dict[str, float | None]] = {}
+    for rate, variant in product(results.each("rate"), results.each("variant")):
+        seconds = results.seconds(rate, kind, op, variant)
+        bars.setdefault(rate_text(rate), {})[variant] = None if seconds is None else seconds * 1e3
+    axes = {"title": f"{kind}, {op}", "yscale": "log", "ylabel": "ms, median"}
+    return Panel(bars, axes=axes, text=lambda ms: f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}")

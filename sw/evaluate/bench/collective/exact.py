@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .... import Codec, available_paths, using_path
 from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, Table
 from ....transport import Transport
+from ...study import Columns, Study, measurement
 from ..common.threads import on_ranks
 
 Floats = NDArray[np.float32]
@@ -188,7 +188,16 @@ def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict
     return first, counts
 
 
+WAYS: Columns[tuple[str, list[int]]] = {
+    "": lambda way: way[0],
+    "sums": lambda way: str(way[1][0]),
+    "with other bits": lambda way: str(way[1][1]),
+}
+
+
+@measurement("exact")
 def exact(
+    study: Study,
     cases: Annotated[
         int, typer.Option(min=1, max=10**7, help="Random sets of values of 2 to 8 ranks.")
     ] = 2000,
@@ -198,8 +207,6 @@ def exact(
     ] = 0,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(cases=100)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Sum random values in different ways and compare the bits; exit status 1 if some differ.
 
@@ -212,7 +219,6 @@ def exact(
     """
     if nic > cases:
         raise typer.BadParameter(f"must be 0..{cases}, the number of cases, not {nic}", param_hint="--nic")
-    out = report.Report(seed, json_file, csv_file)
     digest = blake2b(digest_size=16)
     total: dict[str, list[int]] = {}
     frames = ""
@@ -223,17 +229,20 @@ def exact(
                 source = np.random.default_rng((seed, number))
                 bits, counts = compare(source, each, nics if number < nic else None)
             digest.update(bits)
-            for name, found in counts.items():
-                total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), found, strict=True)]
+            for name, own in counts.items():
+                total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), own, strict=True)]
         if nics is not None:
             frames = f"; {nics.frames} frames through the NIC's Verilog, {nics.compressed} of them compressed"
-    out.show_conditions(f"{cases} cases, {each} ways of summing each{frames}")
-    table = Table("Exact sums", "", "sums", "with other bits")
-    for name, (sums, others) in sorted(total.items()):
-        table.add_row(name, str(sums), str(others))
-    out.show([table, f"hash of all sums: {digest.hexdigest()}"])
-    rows = [{"way": name, "sums": sums, "others": others} for name, (sums, others) in sorted(total.items())]
-    facts = {"bench": "exact", "cases": cases, "each": each, "nic": nic, "hash": digest.hexdigest()}
-    out.write({**facts, "rows": rows}, rows)
+    study.conditions.append(f"{cases} cases, {each} ways of summing each{frames}")
+    found = sorted(total.items())
+    study.table("Exact sums", WAYS, found)
+    study.show(f"hash of all sums: {digest.hexdigest()}")
+    study.rows = [
+        {"way": name, "sums": sums, "others": others} for name, (sums, others) in sorted(total.items())
+    ]
+    study.facts |= {
+        "cases": cases, "each": each, "nic": nic, "hash": digest.hexdigest(), "rows": study.rows,
+    }  # fmt: skip
+    study.finish()
     if any(others for _, others in total.values()):
         raise typer.Exit(1)

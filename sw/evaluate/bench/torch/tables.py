@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from statistics import mean, median
 from typing import Any
 
-from ....commands import report
 from ....commands.console import Table
 from ....netns import rate_text
+from ...study import Figure
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",
@@ -119,7 +119,7 @@ def overhead_table(lines: Lines) -> Table:
     return table
 
 
-def figures_of(lines: Lines) -> list[report.Figure]:
+def figures_of(lines: Lines) -> list[Figure]:
     """Return the targets at 1 Gbit/s and for accuracy, for each of this package's systems."""
     figures = []
     found = _timed(lines, 1e9)
@@ -129,13 +129,11 @@ def figures_of(lines: Lines) -> list[report.Figure]:
         step, communication = step_and_communication(line)
         raw = step_and_communication(found[model, "plain"])[1]
         name = f"{model}, {SYSTEMS[system]}"
-        figures.append(
-            report.Figure(f"{name}: communication at 1 Gbit/s, DDP / it", raw / communication, LESS)
-        )
+        figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", raw / communication, LESS))
         theirs = [found[model, other] for other in THEIRS if (model, other) in found]
         if theirs:
             best = min(step_and_communication(other)[0] for other in theirs)
-            figures.append(report.Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
+            figures.append(Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
     trained = _trained(lines)
     for (model, system), several in trained.items():
         less = gaps(trained.get((model, "plain"), ()), several)
@@ -143,7 +141,7 @@ def figures_of(lines: Lines) -> list[report.Figure]:
             continue
         name, far = f"{model}, {SYSTEMS[system]}", max(0.0, mean(less))
         if several[0]["final"] == "accuracy":
-            figures.append(report.Figure(f"{name}: accuracy below DDP's", far, POINTS, True, "points"))
+            figures.append(Figure(f"{name}: accuracy below DDP's", far, POINTS, True, "points"))
         else:
-            figures.append(report.Figure(f"{name}: loss above DDP's", far, PERCENT, True, "%"))
+            figures.append(Figure(f"{name}: loss above DDP's", far, PERCENT, True, "%"))
     return figures

@@ -16,9 +16,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ....commands import report
-from ....commands.console import CsvFile, JsonFile, new_progress
+from ....commands.console import new_progress
 from ....netns import Network, require
 from ....system.extras import pip_install
+from ...study import Study, flat, measurement
 from ...training.data import require_digits
 from ..common.job import heard, one_thread
 from .tables import SYSTEMS, figures_of, tables_of
@@ -35,7 +36,9 @@ BUCKETS = (10_000, 100_000, 1_000_000)
 BATCH = {"mlp": 16, "cnn": 16, "transformer": 8}
 
 
+@measurement("torch")
 def torch(
+    study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one process each.")] = 4,
     rates: Annotated[str, report.listed("Bits per second of the links.")] = "100m,1g,10g",
     models: Annotated[str, report.listed(", ".join(MODELS))] = ",".join(MODELS),
@@ -48,8 +51,6 @@ def torch(
     optimizer: Annotated[Literal["sgd", "adam"], typer.Option(help="SGD has momentum.")] = "sgd",
     only: Annotated[str, report.listed(", ".join(PARTS))] = ",".join(PARTS),
     quick: Annotated[bool, report.quick(rates="1g", models="mlp", steps=4, trained=60, seeds=1)] = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Measure PyTorch's DDP: plain, with torch's fp16, bf16 and PowerSGD hooks, and with this package's.
 
@@ -64,11 +65,9 @@ def torch(
     named = report.choices(models, MODELS, "--models")
     ways = report.choices(systems, tuple(SYSTEMS), "--systems")
     bits = report.rates(rates)
-    out = report.Report(seed, json_file, csv_file)
     if find_spec("torch") is None:
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
-    out.show_conditions()
     common = {"bound": 2.0**-bound, "seed": seed, "optimizer": optimizer}
     cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
     runs: list[tuple[float | None, list[dict[str, Any]]]] = []
@@ -80,9 +79,9 @@ def torch(
     if runs:
         require()
     lines: list[dict[str, Any]] = []
-    with new_progress(out.console) as progress, ExitStack() as at_the_end:
+    with new_progress(study.console) as progress, ExitStack() as at_the_end:
         # An interrupted run shows what it has measured.
-        at_the_end.callback(finished, out, hosts, trained, lines)
+        at_the_end.callback(finished, study, hosts, trained, lines)
         total = sum(len(plan) for _, plan in runs) + len(BUCKETS) * ("overhead" in chosen)
         bar = progress.add_task("", total=total)
 
@@ -103,12 +102,12 @@ def torch(
                 note(line)
 
 
-def finished(out: report.Report, hosts: int, trained: int, lines: list[dict[str, Any]]) -> None:
-    """Print and write the results in the lines, as far as there are any."""
-    out.show(tables_of(lines, hosts, trained))
-    out.show_figures(figures_of(lines))
-    if lines:
-        out.write({"bench": "torch", "hosts": hosts, "lines": lines}, [report.flat(line) for line in lines])
+def finished(study: Study, hosts: int, trained: int, lines: list[dict[str, Any]]) -> None:
+    """Fill the study with the results in the lines, as far as there are any."""
+    study.show(*tables_of(lines, hosts, trained))
+    study.figures += figures_of(lines)
+    study.rows = [flat(line) for line in lines]
+    study.facts |= {"hosts": hosts, "lines": lines}
 
 
 def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
