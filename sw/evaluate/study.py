@@ -197,7 +197,7 @@ class Panel:
 
     ``text`` formats the value above a bar. ``flat``: bars go to the right, and the groups stand below each
     other. ``across``: a dotted line at a value, with its label. ``turned``: degrees of the groups' names.
-    ``ticks``: the places that a logarithmic axis of curves names.
+    ``ticks``: the places that the axis of curves names.
     """
 
     bars: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class Panel:
     flat: bool = False
     across: tuple[float, str] | None = None
     turned: float = 0
-    ticks: Sequence[float] = ()
+    ticks: Mapping[float, str] = field(default_factory=dict)
 
     def on(self, axes: Any) -> None:
         """Draw on axes of matplotlib."""
@@ -219,10 +219,10 @@ class Panel:
             axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
         if self.across is not None:
             line = axes.axvline if self.flat else axes.axhline
-            line(self.across[0], color="0.4", ls=":", label=self.across[1])
+            line(self.across[0], color="0.4", ls=":", label=self.across[1] or None)
         axes.set(**self.axes)
         if self.ticks:
-            axes.set_xticks(self.ticks, [f"{tick:g}" for tick in self.ticks])
+            axes.set_xticks(list(self.ticks), list(self.ticks.values()))
             axes.minorticks_off()
 
     def _bars(self, axes: Any) -> None:

@@ -2,12 +2,12 @@
 """Speed-up of a training step over bandwidth and over nodes."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...commands.console import new_figure, write_plot
+from ...netns import rate_text
+from ..study import Curve, Panel, panels
 from .ratios import RatioAt
 from .scenario import Scenario, predict
 
@@ -35,27 +35,25 @@ def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(path: Path, scene: Scenario, ratio: RatioAt, title: str) -> None:
+def draw(figure: Any, scene: Scenario, found: dict[str, Any], title: str) -> None:
     """Plot two panels, with the scenario itself marked."""
-    found, here = points(scene, ratio), predict(scene)
-    figure = new_figure(9.6, 4.2)
-    left, right = figure.subplots(1, 2, sharey=True)
-    panels = (
-        (left, found["bandwidth"], "bits_per_second", scene.link.bandwidth, "bandwidth of a host's link"),
-        (right, found["nodes"], "nodes", scene.nodes, "nodes"),
+    here = predict(scene)
+    rates = {rate: rate_text(rate) for rate in (1e8, 1e9, 1e10, 1e11)}
+    nodes = {float(count): str(count) for count in NODES[::2]}
+    sides = (
+        ("bandwidth", "bits_per_second", scene.link.bandwidth, "bandwidth of a host's link", rates),
+        ("nodes", "nodes", scene.nodes, "nodes", nodes),
     )
-    for axes, data, key, own, label in panels:
-        axes.plot(data[key], data["over_raw"], "C0", label="against ring raw")
-        axes.plot(data[key], data["over_bf16"], "C1", label="against ring bf16")
-        axes.plot([own, own], [here.over_raw, here.over_bf16], "ko", label="this scenario", ls="none")
-        axes.axhline(1, color="0.6", lw=0.8, ls=":")
-        axes.set(xscale="log", xlabel=label)
-        axes.grid(alpha=0.25)
-    left.set_ylabel("speed-up of a step")
-    left.set_ylim(bottom=0)
-    left.set_xticks([1e8, 1e9, 1e10, 1e11], ["100 Mbit/s", "1 Gbit/s", "10 Gbit/s", "100 Gbit/s"])
-    right.set_xticks(NODES[::2], list(map(str, NODES[::2])))
-    right.minorticks_off()
+    sketches = []
+    for side, key, own, label, ticks in sides:
+        data = found[side]
+        curves = [
+            Curve("against ring raw", data[key], data["over_raw"], "C0"),
+            Curve("against ring bf16", data[key], data["over_bf16"], "C1"),
+            Curve("this scenario", [own, own], [here.over_raw, here.over_bf16], "ko"),
+        ]
+        axes = {"xscale": "log", "xlabel": label, "ylim": (0, None)}
+        sketches.append(Panel(curves=curves, axes=axes, ticks=ticks, across=(1, "")))
+    panels(sketches, sharey=True)(figure)
+    figure.axes[0].set_ylabel("speed-up of a step")
     figure.suptitle(title, fontsize=10)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
-    write_plot(path, figure)

@@ -1,94 +1,112 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import typer
 
-from ... import CODECS, Codec, converted
-from ...collectives import Scale
+from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant, converted
+from ...collectives import Scale, check_scale
 from ...commands import report
-from ...commands.codec_option import ModeOption
-from ...commands.console import CsvFile, JsonFile, PlotFile, Table
+from ...commands.codec_option import ModeOption, chosen
 from ...netns import rate_text
-from ...system.options import usage_error
+from ...system.options import one_of, usage_error
+from ..study import Study, measurement
 from . import chart, measure
-from .costs import ENGINE_RATE, Coder, Form, Link
-from .options import (
-    SYNTHETIC,
-    Bandwidth,
-    BoxBandwidth,
-    Buckets,
-    CodecName,
-    CodecRate,
-    Down,
-    EngineRate,
-    Gradients,
-    GroupSize,
-    Jitter,
-    Latency,
-    Mtu,
-    Nodes,
-    Overlap,
-    Oversubscription,
-    Place,
-    RatioText,
-    ScaleText,
-    Simulate,
-    Size,
-    StepTime,
-    TcpRate,
-    TopologyName,
-    bytes_per_second,
-    ratio_of,
-    scale_of,
-    size_of,
-    time_of,
-    variant_of,
-)
-from .ratios import Ratio, RatioAt, agreed_scale
-from .scenario import Prediction, Scenario, facts_of, predict
+from .costs import ENGINE_RATE, Coder, Form, Link, Where
+from .ratios import TABLE_III, Ratio, RatioAt, agreed_scale, constant, of_file, of_synthetic, published
+from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, facts_of, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
+SYNTHETIC = "synthetic"
+WHERE = tuple(place for place in get_args(Where) if place != "none")
+_SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
+_TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
+_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
+
+@measurement("pays", plot=True)
 def pays(
-    model: Size = "98MB",
-    step_time: StepTime = "150ms",
-    nodes: Nodes = 4,
-    bandwidth: Bandwidth = "10g",
-    latency: Latency = "10us",
-    topology: TopologyName = "ring",
-    where: Place = "nic",
-    codec: CodecName = None,
+    study: Study,
+    model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
+    step_time: Annotated[
+        str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
+    ] = "150ms",
+    nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
+    bandwidth: Annotated[
+        str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")
+    ] = "10g",
+    latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
+    topology: Annotated[Topology, one_of(TOPOLOGIES, "{}.")] = "ring",
+    where: Annotated[Where, one_of(WHERE, "What compresses: {}.")] = "nic",
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODEC",
+            help=f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or "
+            "box, and for the ratios of Table III.",
+        ),
+    ] = None,
     mode: ModeOption = None,
     bound: report.Bound = 10,
-    scale: ScaleText = None,
-    ratio: RatioText = SYNTHETIC,
-    gradients: Gradients = "float32",
-    buckets: Buckets = 1,
-    overlap: Overlap = 0.0,
-    group_size: GroupSize = None,
-    oversubscription: Oversubscription = 1.0,
-    down: Down = False,
-    mtu: Mtu = 1500,
-    codec_rate: CodecRate = None,
-    tcp_rate: TcpRate = None,
-    engine_rate: EngineRate = f"{ENGINE_RATE / 1e9:g}g",
-    box_bandwidth: BoxBandwidth = None,
-    simulated: Simulate = False,
-    jitter: Jitter = 0.1,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPONENT",
+            help="Scale as in the collectives: auto, none, or -126..126. Default: auto in software, else "
+            "none.",
+        ),
+    ] = None,
+    ratio: Annotated[
+        str,
+        typer.Option(
+            help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
+        ),
+    ] = SYNTHETIC,
+    gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.")] = "float32",
+    buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
+    overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
+    group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
+    oversubscription: Annotated[
+        float, typer.Option(help="Oversubscription of the bandwidth across groups.")
+    ] = 1.0,
+    down: Annotated[
+        bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
+    ] = False,
+    mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
+    codec_rate: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
+    ] = None,
+    tcp_rate: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
+    ] = None,
+    engine_rate: Annotated[
+        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
+    ] = f"{ENGINE_RATE / 1e9:g}g",
+    box_bandwidth: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
+    ] = False,
+    jitter: Annotated[
+        float, typer.Option(help="Mean random delay of a simulated step, relative to it.")
+    ] = 0.1,
     seed: report.Seed = 1,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
-    plot: PlotFile = None,
 ) -> None:
     """Predict the time of a training step with compression and its speed-up, and say whether it pays.
 
     The answer may be "no". Rates of the software codec, of sums and of TCP are measured on this host, which
     takes a second. `inceptionn bench pays` compares the model with measured all-reduces.
     """
-    out = report.Report(seed, json_file, csv_file, plot)
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
     coder = Codec(2.0**-bound, *variant, threads=1)
@@ -121,23 +139,19 @@ def pays(
     with usage_error():
         trial = simulate(scene, jitter, seed) if simulated else None
     title = title_of(scene, variant.name, bound, scaling)
-    _show(out, title, found, "" if trial is None else _simulated_text(scene, trial, jitter))
-    facts = {
+    study.conditions.append(title)
+    study.table("", {name: partial(text, found) for name, text in WAYS.items()}, found.options)
+    if trial is not None:
+        study.show(_simulated_text(scene, trial, jitter))
+    study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
+    study.rows = rows_of(found)
+    study.facts = {
         "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **_facts_of(scene, found),
-        "host": vars(host),
-        "simulated": None if trial is None else trial._asdict(),
-        "chart": None if plot is None else chart.points(scene, ratio_at),
+        "host": vars(host), "simulated": None if trial is None else trial._asdict(), "chart": None,
     }  # fmt: skip
-    out.write(facts, rows_of(found), lambda path: chart.draw(path, scene, ratio_at, title))
-
-
-def _show(out: report.Report, title: str, found: Prediction, trial: str) -> None:
-    """Print the conditions, the table, the simulation's line if there is one, and the answer."""
-    out.show_conditions(title)
-    out.console.print(table_of(found))
-    if trial:
-        out.console.print(trial)
-    out.show([f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons())])
+    if study.output.plot is not None:
+        points = study.facts["chart"] = chart.points(scene, ratio_at)
+        study.plot(lambda figure: chart.draw(figure, scene, points, title), 9.6, 4.2)
 
 
 def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
@@ -175,17 +189,14 @@ def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     )
 
 
-def table_of(found: Prediction) -> Table:
-    """Exchange and step times of every way, and speed-ups."""
-    columns = ("exchange, ms", "step, ms", "over ring raw", "over ring bf16", "limited by")
-    table = Table("", "", *columns)
-    for option in found.options:
-        table.add_row(
-            option.name, f"{option.exchange.seconds * 1e3:.3f}", f"{option.step * 1e3:.2f}",
-            f"{found.raw.step / option.step:.2f}x", f"{found.bf16.step / option.step:.2f}x",
-            option.exchange.limit,
-        )  # fmt: skip
-    return table
+WAYS: dict[str, Callable[[Prediction, Option], str]] = {
+    "": lambda found, way: way.name,
+    "exchange, ms": lambda found, way: f"{way.exchange.seconds * 1e3:.3f}",
+    "step, ms": lambda found, way: f"{way.step * 1e3:.2f}",
+    "over ring raw": lambda found, way: f"{found.raw.step / way.step:.2f}x",
+    "over ring bf16": lambda found, way: f"{found.bf16.step / way.step:.2f}x",
+    "limited by": lambda found, way: way.exchange.limit,
+}
 
 
 def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
@@ -216,3 +227,83 @@ def _at(ratio: RatioAt, nodes: int) -> Ratio:
         return ratio(max(1, nodes))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"--scale: {error}") from error
+
+
+def size_of(text: str, option: str) -> float:
+    """Return the bytes of a text such as "98MB"; a usage error names the option."""
+    return _parsed(text, _SIZE, _PREFIX, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
+
+
+def time_of(text: str, option: str) -> float:
+    """Return the seconds of a text such as "150ms"; a usage error names the option."""
+    return _parsed(text, _TIME, _SECOND, f"{option} takes a time such as 150ms or 10us, not {text!r}")
+
+
+def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: str) -> float:
+    match = pattern.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(rule)
+    return float(match[1]) * units[match[2].lower()]
+
+
+def bytes_per_second(text: str, option: str) -> float:
+    """Return the bytes per second of a text such as "5GB"; a usage error names the option."""
+    given = size_of(text, option)
+    if not 1e3 <= given <= 1e13:
+        raise typer.BadParameter(f"{option} must be 1kB to 10TB per second, not {text!r}")
+    return given
+
+
+def variant_of(codec: str | None, mode: str | None, where: str, ratio: str, narrow: bool = False) -> Variant:
+    """Return the requested variant, or the default of the hook in software, and of NICs.
+
+    ``narrow`` gradients, of 16 bits, have lanes of their own in NICs with planes.
+    """
+    planes = (where == "software" or narrow) and ratio not in TABLE_III
+    variant = chosen(codec, mode, PLANES if planes else BOUNDED)
+    if variant.codec != BOUNDED.codec and ratio in TABLE_III:
+        raise typer.BadParameter(
+            f"--ratio {ratio} is of the paper's codec, not of --codec {variant.codec}: "
+            "give a number or a .npy file"
+        )
+    return variant
+
+
+def scale_of(text: str | None, where: str, ratio: str) -> Scale:
+    """Return the requested scale.
+
+    The default is that of the hook in software, and none in NICs and for Table III.
+    """
+    if text is None:
+        return "auto" if where == "software" and ratio not in TABLE_III else None
+    scale: Scale = None
+    try:
+        scale = "auto" if text == "auto" else None if text == "none" else check_scale(int(text))
+    except ValueError:
+        rule = f"auto, none or -{MAX_SCALE}..{MAX_SCALE}"
+        raise typer.BadParameter(f"--scale takes {rule}, not {text!r}") from None
+    if scale is not None and ratio in TABLE_III:
+        raise typer.BadParameter(f"--ratio {ratio} is of values that are not scaled, so --scale must be none")
+    return scale
+
+
+def ratio_of(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
+    """Return the ratio by number of nodes that a text asks for; a usage error names the text."""
+    if text == SYNTHETIC:
+        return of_synthetic(codec, scale)
+    try:
+        if text in TABLE_III:
+            table = published(text, bound)
+            return lambda nodes: table
+        try:
+            number = constant(float(text))
+            return lambda nodes: number
+        except ValueError:
+            if not text.endswith(".npy"):
+                names = ", ".join((SYNTHETIC, *TABLE_III))
+                raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+        return of_file(Path(text), codec, scale)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(f"--ratio: {error}") from error
+    except OSError as error:
+        raise typer.BadParameter(f"--ratio: {error.strerror}: {text!r}") from error

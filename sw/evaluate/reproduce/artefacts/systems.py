@@ -277,7 +277,7 @@ def fig15(made: Artefact) -> None:
     right = {"xlabel": "nodes", "xscale": "log", "yscale": "log", "title": "models, ResNet-50, 10 Gbit/s"}
     made.plot(panels(
         [Panel(curves=here, axes={**left, "title": f"measured here, {RATE / 1e6:g} Mbit/s"}),
-         Panel(curves=models, axes=right, ticks=MODELLED[::2])]
+         Panel(curves=models, axes=right, ticks={p: str(p) for p in MODELLED[::2]})]
     ))  # fmt: skip
 
 
