@@ -29,7 +29,7 @@ import tarfile
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,19 @@ _ASIDE = {
     )
 }  # fmt: skip
 """What reads options, prints tables and describes the machine: no figure depends on it."""
+_ROW = re.compile(r"""\(\s*["']([^"']*)["'],\s*["'][\w.]+:\w+["']""")
+"""A row of a table that stands for code, ``Entry("name", "module:Class")``, from its bracket on."""
 _C_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*")', re.DOTALL)
 
 
 class Unreachable(ValueError):
     """The command leads to nothing that the project has."""
+
+
+@cache
+def _module(name: str, package: str, text: str) -> "_Module":
+    """Return a module, the same one for all commits that have its text."""
+    return _Module(name, package, text)
 
 
 class _Module:
@@ -69,10 +77,10 @@ class _Module:
         self.stars: list[str] = []
         self.effects: list[ast.stmt] = []
         self.main: list[ast.stmt] = []
-        tree = ast.parse(text)
-        calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
-        self.rows = {row.replace("-", "_") for each in calls if (row := _row(each))}
-        self._add(tree.body)
+        self.rows = {row.replace("-", "_") for row in _ROW.findall(text)}
+        self.said: dict[tuple[str, frozenset[str]], tuple[str, list[Any]]] = {}
+        """By definition, and by the rows that a command names: its hash, and the names that it uses."""
+        self._add(ast.parse(text).body)
 
     def _add(self, body: list[ast.stmt]) -> None:
         for node in body:
@@ -154,7 +162,7 @@ class Code:
         """Return a module of the project; None if it has none of this name."""
         if name not in self._modules and (path := self.paths.get(name)):
             package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
-            self._modules[name] = _Module(name, package, self.files[path])
+            self._modules[name] = _module(name, package, self.files[path])
         return self._modules.get(name)
 
     @cached_property
@@ -234,8 +242,13 @@ class _Walk:
             module, label, nodes = self.todo.pop()
             if label in self.found:
                 continue
-            uses = _Uses(self, module)
-            self.found[label] = _hash(";".join(map(uses.said, nodes)))
+            key = label, frozenset(module.rows & set(self.words))
+            if key not in module.said:
+                uses = _Uses(module, key[1])
+                module.said[key] = _hash(";".join(map(uses.said, nodes))), list(dict.fromkeys(uses.names))
+            self.found[label], names = module.said[key]
+            for follow, *what in names:
+                follow(self, module, *what)
             if module.effects:
                 self.todo.append((module, f"{module.name}:(import)", module.effects))
         return self.found
@@ -361,11 +374,12 @@ class _Walk:
 
 
 class _Uses:
-    """What a definition says, while the names that it uses are reached."""
+    """What a definition says, and how a walk follows each name that it uses."""
 
-    def __init__(self, walk: _Walk, module: _Module) -> None:
-        self.walk, self.own = walk, module
+    def __init__(self, module: _Module, rows: frozenset[str]) -> None:
+        self.own, self.rows = module, rows
         self.local: dict[str, tuple[str, str | None]] = {}
+        self.names: list[Any] = []
         self.prose = False
 
     def said(self, node: Any) -> str:
@@ -386,18 +400,18 @@ class _Uses:
                 parts = [*node.body, *node.orelse, *node.finalbody]
                 return ",".join(text for each in parts if (text := self.said(each)))
             case ast.Name():
-                self._resolve([node.id])
+                self._named([node.id])
             case ast.Attribute():
-                self.walk.attribute(node.attr)
+                self.names.append((_attribute, node.attr))
                 if chain := _chain(node):
-                    self._resolve(chain)
+                    self._named(chain)
                     return ".".join(chain)
             case ast.Constant(value=str(text)):
                 if self.prose:
                     return ""
-                self._string(text)
+                self.names.append((_string, text))
             case ast.JoinedStr() if not self.prose:
-                self._pattern(node)
+                self.names.append((_pattern, node))
             case ast.Call() if (row := _row(node)) and not self._follows(row):
                 return ""
             case ast.Expr(value=ast.Call(func=ast.Attribute(ast.Name("study" | "made"), "plot" | "show"))):
@@ -421,60 +435,70 @@ class _Uses:
         """Tell whether an argument's type sets an option of a command."""
         return any(isinstance(each, ast.Call) for each in ast.walk(annotation))
 
-    def _resolve(self, chain: list[str]) -> None:
-        """Reach what a name, with its attributes, stands for."""
-        first, *rest = chain
-        if first in self.local:
-            places = self.walk.target(self.local[first])
-        else:
-            places = self.walk.resolved(self.own.name, first)
-            if not places and first in self.own.imported:
-                return
-        for place, name in places:
-            while name is None and rest and (inner := self.walk.resolved(place, rest[0])):
-                (place, name), rest = inner[0], rest[1:]
-            if name is None:
-                self.walk.module(place)
-            else:
-                self.walk.name(place, name)
-
-    def _string(self, text: str) -> None:
-        """Reach what a string names: an attribute, a module, a name of a module, or a file."""
-        if text.isidentifier():
-            self.walk.attribute(text)
-        if re.fullmatch(r"\.?[A-Za-z_][\w.]*(:\w+)?", text) and re.search("[.:]", text):
-            module, _, name = text.partition(":")
-            for each in (self.own.absolute(module), f"{self.own.package}.{module}"):
-                if self.walk.knows(each):
-                    self.walk.name(each, name) if name else self.walk.module(each)
-        if Path(text).suffix in SUFFIXES and not set("*[? ") & set(text):
-            self._files(text)
-
-    def _pattern(self, node: ast.JoinedStr) -> None:
-        """Reach the modules or files that an f-string can name; if the command names some, those alone."""
-        text = "".join(str(each.value) if isinstance(each, ast.Constant) else "*" for each in node.values)
-        if not re.fullmatch(r"\.*[\w.*/]*[.][\w.*]*", text) or text.startswith("*"):
-            return
-        if Path(text).suffix in SUFFIXES:
-            self._files(text)
-            return
-        pattern = self.own.absolute(text)
-        if not pattern.startswith("inceptionn"):
-            return
-        names = [name for name in self.walk.code.paths if fnmatchcase(name, pattern)]
-        named = [name for name in names if name.rpartition(".")[2] in self.walk.words]
-        for name in named or names:
-            self.walk.module(name)
-
-    def _files(self, pattern: str) -> None:
-        home = self.walk.code.paths[self.own.name].split("/")[0]
-        for path in self.walk.code.files:
-            if path.startswith(f"{home}/") and fnmatchcase(f"/{path}", f"*/{pattern}"):
-                self.walk.whole(path) if path.endswith(".py") else self.walk.file(path)
+    def _named(self, chain: list[str]) -> None:
+        self.names.append((_resolve, tuple(chain), self.local.get(chain[0])))
 
     def _follows(self, row: str) -> bool:
-        named = self.own.rows & set(self.walk.words)
-        return not named or row.replace("-", "_") in named
+        return not self.rows or row.replace("-", "_") in self.rows
+
+
+def _attribute(walk: _Walk, own: _Module, name: str) -> None:
+    walk.attribute(name)
+
+
+def _resolve(walk: _Walk, own: _Module, chain: tuple[str, ...], local: tuple[str, str | None] | None) -> None:
+    """Reach what a name, with its attributes, stands for."""
+    first, *rest = chain
+    if local is not None:
+        places = walk.target(local)
+    else:
+        places = walk.resolved(own.name, first)
+        if not places and first in own.imported:
+            return
+    for place, name in places:
+        while name is None and rest and (inner := walk.resolved(place, rest[0])):
+            (place, name), rest = inner[0], rest[1:]
+        if name is None:
+            walk.module(place)
+        else:
+            walk.name(place, name)
+
+
+def _string(walk: _Walk, own: _Module, text: str) -> None:
+    """Reach what a string names: an attribute, a module, a name of a module, or a file."""
+    if text.isidentifier():
+        walk.attribute(text)
+    if re.fullmatch(r"\.?[A-Za-z_][\w.]*(:\w+)?", text) and re.search("[.:]", text):
+        module, _, name = text.partition(":")
+        for each in (own.absolute(module), f"{own.package}.{module}"):
+            if walk.knows(each):
+                walk.name(each, name) if name else walk.module(each)
+    if Path(text).suffix in SUFFIXES and not set("*[? ") & set(text):
+        _files(walk, own, text)
+
+
+def _pattern(walk: _Walk, own: _Module, node: ast.JoinedStr) -> None:
+    """Reach the modules or files that an f-string can name; if the command names some, those alone."""
+    text = "".join(str(each.value) if isinstance(each, ast.Constant) else "*" for each in node.values)
+    if not re.fullmatch(r"\.*[\w.*/]*[.][\w.*]*", text) or text.startswith("*"):
+        return
+    if Path(text).suffix in SUFFIXES:
+        _files(walk, own, text)
+        return
+    pattern = own.absolute(text)
+    if not pattern.startswith("inceptionn"):
+        return
+    names = [name for name in walk.code.paths if fnmatchcase(name, pattern)]
+    named = [name for name in names if name.rpartition(".")[2] in walk.words]
+    for name in named or names:
+        walk.module(name)
+
+
+def _files(walk: _Walk, own: _Module, pattern: str) -> None:
+    home = walk.code.paths[own.name].split("/")[0]
+    for path in walk.code.files:
+        if path.startswith(f"{home}/") and fnmatchcase(f"/{path}", f"*/{pattern}"):
+            walk.whole(path) if path.endswith(".py") else walk.file(path)
 
 
 def _named(words: list[str]) -> list[str]:
