@@ -9,54 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple, TypeVar
-
-from rich.text import Text
 
 from ..commands.console import Cell, CsvFile, JsonFile, Output, PlotFile, Table, new_figure, write_plot
 from ..commands.environment import conditions, environment
+from ..commands.report import Figure as Figure
+from ..commands.report import figures_table
+from ..commands.report import flat as flat
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], Cell]]
 """The columns of a table: its heading, and what it says of a row."""
 Draw = Callable[[Any], None]
 """Draws on a figure of matplotlib."""
-
-_VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
-
-
-class Figure(NamedTuple):
-    """A ratio of two measurements of one run, and the least (or the most) that it must be."""
-
-    name: str
-    measured: float | None
-    target: float
-    most: bool = False
-    unit: str = "x"
-
-    @property
-    def reached(self) -> bool | None:
-        """True if it was reached; None if it was not measured."""
-        if self.measured is None:
-            return None
-        return self.measured <= self.target if self.most else self.measured >= self.target
-
-    def json(self) -> dict[str, Any]:
-        """Return the figure as the JSON file holds it."""
-        rule = "at most" if self.most else "at least"
-        return {
-            "name": self.name, "measured": self.measured, "target": self.target, "rule": rule,
-            "unit": self.unit, "reached": self.reached,
-        }  # fmt: skip
-
-
-FIGURES: Columns[Figure] = {
-    "": lambda figure: figure.name,
-    "target": lambda figure: f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}",
-    "measured": lambda figure: "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}",
-    " ": lambda figure: Text(*_VERDICTS[figure.reached]),
-}
 
 
 def tabulated(
@@ -117,7 +82,7 @@ class Study:
         for part in self.parts:
             self.console.print(part)
         if self.figures:
-            self.console.print(tabulated("Figures", FIGURES, self.figures))
+            self.console.print(figures_table(self.figures))
         self.output.write(self.json(), self.rows, self.drawn)
 
     def json(self) -> dict[str, Any]:
@@ -164,22 +129,6 @@ def measurement(name: str, *, plot: bool = False) -> Callable[[Callable[..., Non
         return command
 
     return of
-
-
-def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten a line of JSON to a row of CSV: names inside names are joined by dots.
-
-    A list of numbers becomes its median.
-    """
-    row: dict[str, Any] = {}
-    for name, value in line.items():
-        if isinstance(value, Mapping):
-            row |= flat(value, f"{prefix}{name}.")
-        elif not isinstance(value, list):
-            row[f"{prefix}{name}"] = value
-        elif value and all(isinstance(each, int | float) for each in value):
-            row[f"{prefix}{name}"] = median(value)
-    return row
 
 
 class Curve(NamedTuple):
