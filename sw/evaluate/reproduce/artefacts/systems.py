@@ -274,9 +274,10 @@ def fig15(made: Artefact) -> None:
         for style, (name, line) in zip(styles, lines.items(), strict=True)
     ]
     left = {"xlabel": "nodes", "ylabel": "exchange / four-node WA", "ylim": (0, None)}
+    named = {float(p): str(p) for p in MEASURED} if measured else {}
     right = {"xlabel": "nodes", "xscale": "log", "yscale": "log", "title": "models, ResNet-50, 10 Gbit/s"}
     made.plot(panels(
-        [Panel(curves=here, axes={**left, "title": f"measured here, {RATE / 1e6:g} Mbit/s"}),
+        [Panel(curves=here, axes={**left, "title": f"measured here, {RATE / 1e6:g} Mbit/s"}, ticks=named),
          Panel(curves=models, axes=right, ticks={p: str(p) for p in MODELLED[::2]})]
     ))  # fmt: skip
 
