@@ -21,6 +21,8 @@ _BF16: Arguments = {"codec": "planes", "bf16": True}
 _FULL = 2**64 - 60
 """A counter that a bench sees run over."""
 
+_QUEUE: tuple[Arguments, ...] = ({"shape": 33, "depth": 16, "slack": 5},)
+
 _WIDE_AND_NARROW = data.StructLayout({"narrow": 13, "wide": 200})
 
 
@@ -331,16 +333,16 @@ CATALOGUE = {
             (
                 {"shape": 33, "depth": 32, "slack": 9},
                 {"shape": 1, "depth": 4, "slack": 1},  # the smallest, with the most slack it can have
-                {"shape": 33, "depth": 16, "slack": 5, "elastic": True},
-                {"shape": 33, "depth": 32, "slack": 9, "staged": True},
-                {"shape": 33, "depth": 16, "slack": 5, "elastic": True, "staged": True},
-                {"shape": 33, "depth": 16, "slack": 5, "direct": True},
             ),
         ),
+        Entry("elastic_queue", "parts.queue:ElasticQueue", _QUEUE, "queue", {"registers": 2}),
+        Entry("staged_queue", "parts.queue:StagedQueue", _QUEUE, "queue", {"registers": 3, "latency": 3}),
+        Entry("direct_queue", "parts.queue:DirectQueue", _QUEUE, "queue", {"registers": 0, "latency": 1}),
         Entry(
             "forward_queue",
-            "parts.queue:PushQueue",
-            ({"shape": 100, "depth": 16, "slack": 5, "forward": True},),
+            "parts.queue:ForwardQueue",
+            ({"shape": 100, "depth": 16, "slack": 5},),
+            facts={"registers": 0, "forward": True},
         ),
         Entry("output_queue", "parts.output_queue:OutputQueue", _both_widths(slack=11)),
         Entry("elastic_register", "parts.elastic_register:ElasticRegister", ({"shape": 33},)),

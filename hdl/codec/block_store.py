@@ -12,7 +12,7 @@ from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
-from ..parts.queue import PushQueue
+from ..parts.queue import StagedQueue
 from ..parts.rotation import rotate_in_stages
 
 
@@ -122,9 +122,7 @@ class BlockStore(wiring.Component):
         m.submodules.data = stored = BlockRam(self.width.bits, self.data_depth)
         blocks = self.slack if self.width.payload_overlaps else self.slack // 2
         # One more than may still be finished: `room` falls a cycle after the queue's own.
-        m.submodules.shapes = shapes = PushQueue(
-            block_shape(self.width), 64, blocks + 1, elastic=True, staged=True
-        )
+        m.submodules.shapes = shapes = StagedQueue(block_shape(self.width), 64, blocks + 1)
         wiring.connect(m, wiring.flipped(self.shapes), shapes.i)
 
         self._write(m, tags, stored, shapes.room)

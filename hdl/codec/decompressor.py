@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
-from ..parts.queue import PushQueue
+from ..parts.queue import DirectQueue, PushQueue
 from .block_splitter import BlockSplitter, block_beat, block_end
 from .group_issue import GroupIssue
 from .ring_window import RingWindow
@@ -107,7 +107,7 @@ class Decompressor(wiring.Component):
             "last": 1,
             "faults": 1 + self.width.lanes // _LANES_PER_GATE,
         }
-        m.submodules.output = output = PushQueue(data.StructLayout(queued), 32, slack, direct=True)
+        m.submodules.output = output = DirectQueue(data.StructLayout(queued), 32, slack)
 
         wiring.connect(m, wiring.flipped(self.beats), splitter.beats)
         wiring.connect(m, splitter.table, decoder.beats)

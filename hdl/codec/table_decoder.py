@@ -12,7 +12,7 @@ from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
-from ..parts.queue import PushQueue
+from ..parts.queue import ElasticQueue
 
 BEAT_BITS = 9
 """Beats are numbered modulo 512: a block's last group may lie 288 beats after the last one received."""
@@ -154,7 +154,7 @@ class TableDecoder(wiring.Component):
 
         # A group sent takes six cycles to the queue, or seven, and `room` is three cycles old.
         out = self.groups.payload
-        m.submodules.queue = queue = PushQueue(out.shape(), self.GROUPS, slack=10 + join, elastic=True)
+        m.submodules.queue = queue = ElasticQueue(out.shape(), self.GROUPS, slack=10 + join)
         wiring.connect(m, queue.o, wiring.flipped(self.groups))
         room = delayed(m, queue.room, 1, name="room", reset=True)
 

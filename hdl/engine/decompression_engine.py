@@ -13,7 +13,7 @@ from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
-from ..parts.queue import PushQueue
+from ..parts.queue import ForwardQueue, PushQueue, StagedQueue
 from .engine import Engine
 from .receive_assembler import ReceiveAssembler
 from .receive_decision import ReceiveDecision, ReceiveOrder, Shim
@@ -46,11 +46,9 @@ class DecompressionEngine(Engine):
         m.submodules.assembler = assembler = ReceiveAssembler(shape)
         # What can still come when `room` has fallen: the pipeline from the input to the queue, and two beats.
         slack = front.delay + ReceiveDecision.LATENCY + 7
-        m.submodules.waiting = waiting = PushQueue(
-            wire_beat(shape), 64, slack, elastic=True, in_ram={"tdata"}, staged=True
-        )
+        m.submodules.waiting = waiting = StagedQueue(wire_beat(shape), 64, slack, in_ram={"tdata"})
         m.submodules.orders = orders = PushQueue(ReceiveOrder, 64, slack)
-        m.submodules.blocks = blocks = PushQueue(block_beat(shape), 32, slack, forward=True)
+        m.submodules.blocks = blocks = ForwardQueue(block_beat(shape), 32, slack)
         # After the Decompressor's queue, since the assembler's `ready` depends on all of its inputs.
         m.submodules.payload_register = payload = ElasticRegister(restored_burst(shape), in_ram={"data"})
         wiring.connect(m, wiring.flipped(self.s_axis), front.s_axis)

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from ..codec.shape import USUAL, EngineShape
 from ..control.counters import frame_report
 from ..parts.beat import Beat
-from ..parts.queue import PushQueue
+from ..parts.queue import ElasticQueue, PushQueue
 from .frame_recorder import FrameRecord
 from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
@@ -64,15 +64,15 @@ class TransmitDecision(wiring.Component):
         # there is at most one every four cycles; with 16 lanes it takes about 50, with one every two cycles.
         # Judged: the frame in its four steps. Orders: one in each of three stages of the settling.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
-        m.submodules.header_sums = header_sums = PushQueue(16, 32, 12, elastic=True)
+        m.submodules.header_sums = header_sums = ElasticQueue(16, 32, 12)
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
         many = self.shape.codec.spec.counts_lanes or self.shape.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
-        m.submodules.sums = sums = PushQueue(BlockSums, places, slack, elastic=True)
-        m.submodules.counts = counts = PushQueue(settling.counts.payload.shape(), places, slack, elastic=True)
+        m.submodules.sums = sums = ElasticQueue(BlockSums, places, slack)
+        m.submodules.counts = counts = ElasticQueue(settling.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "base"}
-        m.submodules.orders = orders = PushQueue(frame_order(self.shape), 16, 6, elastic=True, in_ram=late)
+        m.submodules.orders = orders = ElasticQueue(frame_order(self.shape), 16, 6, in_ram=late)
         wiring.connect(m, wiring.flipped(self.records), records.i)
         wiring.connect(m, wiring.flipped(self.header_sums), header_sums.i)
         wiring.connect(m, records.o, judging.records)

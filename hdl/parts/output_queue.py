@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from .axi import AXIStream
 from .beat import BURST, Beat
-from .queue import PushQueue
+from .queue import ElasticQueue
 
 
 def output_beat(width: Beat = BURST) -> data.StructLayout:
@@ -51,7 +51,7 @@ class OutputQueue(wiring.Component):
         stored = data.StructLayout(
             {"tdata": 8 * self.data_bytes, "tlast": 1, "tuser": 1, "top": range(self.data_bytes)}
         )
-        m.submodules.queue = queue = PushQueue(stored, self.DEPTH, self.slack, elastic=True, in_ram={"tdata"})
+        m.submodules.queue = queue = ElasticQueue(stored, self.DEPTH, self.slack, in_ram={"tdata"})
         beat = queue.o.payload
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),

@@ -9,7 +9,7 @@ from harness import Fault, Harness, Inside, Proof
 
 from inceptionn.hdl.catalogue import CATALOGUE
 from inceptionn.hdl.parts.elastic_register import ElasticRegister
-from inceptionn.hdl.parts.queue import PushQueue
+from inceptionn.hdl.parts.queue import DirectQueue, ElasticQueue, ForwardQueue, StagedQueue
 
 SLICE = 80
 """Bits of a word that share an address in a LutRing."""
@@ -117,13 +117,14 @@ def stable(h: Harness, o: Any, bit: Value) -> None:
     h.claim("what is offered stays until it is taken", ~waits | (o.valid & (now == was)))
 
 
-def push_queue(arguments: dict[str, Any], h: Harness) -> None:
-    dut = PushQueue(**arguments)
+def push_queue(name: str, variant: int, h: Harness) -> None:
+    """Any kind of queue, as in the catalogue: the level is the same, the registers at its output are not."""
+    dut: Any = CATALOGUE[name].make(variant)
     inside = h.add(dut)
     width, depth, slack = Shape.cast(dut.shape).width, dut.depth, dut.slack
     push, pushed = h.anything(1, "push"), h.anything(width, "pushed")
     h.m.d.comb += [dut.i.valid.eq(push), dut.i.payload.eq(pushed)]
-    if dut.forward:
+    if isinstance(dut, ForwardQueue):
         room_after = h.anything(1, "room_after")
         h.m.d.comb += dut.o_room.eq(room_after)
         pop = dut.o.valid
@@ -137,11 +138,11 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
 
     level = inside["level"]
     held = []
-    if dut.elastic:
+    if isinstance(dut, ElasticQueue):
         held = [(dut.o.valid, inside["register.output"]), (inside["register.full"], inside["register.spare"])]
-    elif not dut.direct:
+    elif not isinstance(dut, DirectQueue):
         held = [(dut.o.valid, inside["output"])]
-    if dut.staged:
+    if isinstance(dut, StagedQueue):
         held.append((inside["offered"], inside["offer"]))
         h.invariant("the stage is vacant or offers", inside["vacant"] != inside["offered"])
     most = depth + len(held)
@@ -161,17 +162,17 @@ def push_queue(arguments: dict[str, Any], h: Harness) -> None:
         ring.word(index),
         follower.ahead >= before,
     )
-    if dut.elastic:
+    if isinstance(dut, ElasticQueue):
         h.invariant(
             "the register's second place follows its first",
             (inside["register.ready"] != inside["register.full"]) & (~inside["register.full"] | dut.o.valid),
         )
 
-    latency = 2 + dut.staged - dut.direct
+    latency = dut.LATENCY
     recent = Signal(latency - 1)
     h.m.d.sync += recent.eq(Cat(push, recent))
     older = follower.count - sum(recent[i] for i in range(latency - 1))
-    if dut.forward:
+    if isinstance(dut, ForwardQueue):
         was_room = Signal(name="was_room")
         h.m.d.sync += was_room.eq(dut.o_room)
         h.claim(
@@ -273,12 +274,13 @@ def _variants(name: str) -> list[tuple[str, dict[str, Any]]]:
 
 PROOFS = (
     *(
-        Proof(name, partial(push_queue, arguments), 3, (
+        Proof(name, partial(push_queue, kind, variant), 3, (
             Fault(_QUEUE, "push | (stored & ~(wanted & one))", "(push | stored) & ~(wanted & one)"),
             Fault("parts.lut_ring", "write + self.write)", "write + (self.write & ~self.step))"),
             *((_OVERFLOW,) if arguments["depth"] == 4 else ()),
         ), refute_depth=12, cover_depth=arguments["depth"] + 8)
-        for name, arguments in (*_variants("queue"), *_variants("forward_queue"))
+        for kind in ("queue", "elastic_queue", "staged_queue", "direct_queue", "forward_queue")
+        for variant, (name, arguments) in enumerate(_variants(kind))
     ),
     *(
         Proof(name, partial(elastic_register, arguments), 3, (

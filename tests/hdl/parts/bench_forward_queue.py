@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of PushQueue with ``forward``: every item once, in its cycle, for each permission to leave."""
+"""cocotb bench of ForwardQueue: every item once, in its cycle, for each permission to leave."""
 
 import random
 

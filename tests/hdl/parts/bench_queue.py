@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of PushQueue: nothing lost with all of its slack used, nothing early, nothing late."""
+"""cocotb bench of queues to a pull stream: nothing lost with all slack used, nothing early, nothing late."""
 
 import random
 
 import cocotb
 from queue_bench import DEPTH, PARAMETERS, QueueBench
 
-STAGED, DIRECT = PARAMETERS.get("staged", False), PARAMETERS.get("direct", False)
-PLACES = DEPTH + 1 + PARAMETERS.get("elastic", False) + STAGED - DIRECT
+PLACES = DEPTH + PARAMETERS.get("registers", 1)
 """Items that fit inside."""
-LATENCY = 2 + STAGED - DIRECT
+LATENCY = PARAMETERS.get("latency", 2)
 """Cycles from a push until the item can be popped."""
 
 

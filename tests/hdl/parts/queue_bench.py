@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the benches of PushQueue share: a producer that uses all of its slack; a queue filled to the brim."""
+"""What the benches of the queues share: a producer that uses all of its slack; a queue filled to the brim."""
 
 import random
 from collections import deque
@@ -11,7 +11,7 @@ from inceptionn.sim.runner import bench_parameters
 PARAMETERS = bench_parameters()
 TAKE = "o_room" if PARAMETERS.get("forward") else "o_ready"
 WIDTH, DEPTH, SLACK = PARAMETERS["shape"], PARAMETERS["depth"], PARAMETERS["slack"]
-LIMIT = DEPTH - SLACK - (PARAMETERS.get("forward", False) or PARAMETERS.get("direct", False))
+LIMIT = DEPTH - SLACK - (not PARAMETERS.get("registers", 1))
 """Items with which ``room`` falls."""
 
 
