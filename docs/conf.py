@@ -15,10 +15,9 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from inceptionn.hdl.members import member_texts
-
 HERE = Path(__file__).parent
 ASSURANCE = run_path(str(HERE / "assurance.py"))["TABLES"]
+member_texts = run_path(str(HERE / "members.py"))["member_texts"]
 
 project = "inceptionn"
 copyright = "the inceptionn maintainers, BSD-2-Clause"
