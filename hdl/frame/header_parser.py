@@ -72,6 +72,15 @@ def parsed_frame(width: Beat = BURST) -> data.StructLayout:
     )
 
 
+def _kinds(outer: dict[int, Signal], inner: dict[int, Signal]) -> tuple[Value, Value, Value, Value]:
+    """Return whether a frame has a VLAN tag, has two, is IPv6, is IPv4; by comparisons of its EtherTypes."""
+    vlan = outer[ETHERTYPE_VLAN]
+    stacked = outer[ETHERTYPE_SERVICE_VLAN] | (vlan & (inner[ETHERTYPE_SERVICE_VLAN] | inner[ETHERTYPE_VLAN]))
+    ipv6 = Mux(vlan, inner[ETHERTYPE_IPV6], outer[ETHERTYPE_IPV6])
+    ipv4 = Mux(vlan, inner[ETHERTYPE_IPV4], outer[ETHERTYPE_IPV4])
+    return vlan, stacked, ipv6, ipv4
+
+
 class HeaderParser(wiring.Component):
     """Reads the headers from a frame's first two beats and reports the first check that fails.
 
@@ -215,12 +224,7 @@ class HeaderParser(wiring.Component):
                 m.d.sync += bf16_tos.eq(self.bf16_tos)
 
         # Each comparison with an EtherType, 16 bits wide, is registered. Their results are combined here.
-        vlan = outer_is[ETHERTYPE_VLAN]
-        stacked = outer_is[ETHERTYPE_SERVICE_VLAN] | (
-            vlan & (inner_is[ETHERTYPE_SERVICE_VLAN] | inner_is[ETHERTYPE_VLAN])
-        )
-        ipv6 = Mux(vlan, inner_is[ETHERTYPE_IPV6], outer_is[ETHERTYPE_IPV6])
-        ipv4 = Mux(vlan, inner_is[ETHERTYPE_IPV4], outer_is[ETHERTYPE_IPV4])
+        vlan, stacked, ipv6, ipv4 = _kinds(outer_is, inner_is)
 
         # With the second beat, the rest. If the first beat holds all fields, this happens one cycle after it,
         # and what was taken with it follows.
