@@ -31,75 +31,84 @@ _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
+# Options of the command.
+StepTime = Annotated[
+    str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
+]
+Bandwidth = Annotated[str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")]
+CodecName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODEC",
+        help=f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or "
+        "box, and for the ratios of Table III.",
+    ),
+]
+ScaleText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EXPONENT",
+        help="Scale as in the collectives: auto, none, or -126..126. Default: auto in software, else none.",
+    ),
+]
+RatioText = Annotated[
+    str,
+    typer.Option(
+        help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
+    ),
+]
+Oversubscription = Annotated[float, typer.Option(help="Oversubscription of the bandwidth across groups.")]
+Down = Annotated[
+    bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
+]
+CodecRate = Annotated[
+    str | None,
+    typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
+]
+TcpRate = Annotated[
+    str | None,
+    typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
+]
+EngineRate = Annotated[
+    str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
+]
+BoxBandwidth = Annotated[
+    str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
+]
+Simulate = Annotated[
+    bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
+]
+Jitter = Annotated[float, typer.Option(help="Mean random delay of a simulated step, relative to it.")]
+
+
 @measurement("pays", plot=True)
 def pays(
     study: Study,
     model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
-    step_time: Annotated[
-        str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
-    ] = "150ms",
+    step_time: StepTime = "150ms",
     nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
-    bandwidth: Annotated[
-        str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")
-    ] = "10g",
+    bandwidth: Bandwidth = "10g",
     latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
     topology: Annotated[Topology, one_of(TOPOLOGIES, "{}.")] = "ring",
     where: Annotated[Where, one_of(WHERE, "What compresses: {}.")] = "nic",
-    codec: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODEC",
-            help=f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or "
-            "box, and for the ratios of Table III.",
-        ),
-    ] = None,
+    codec: CodecName = None,
     mode: ModeOption = None,
     bound: report.Bound = 10,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EXPONENT",
-            help="Scale as in the collectives: auto, none, or -126..126. Default: auto in software, else "
-            "none.",
-        ),
-    ] = None,
-    ratio: Annotated[
-        str,
-        typer.Option(
-            help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
-        ),
-    ] = SYNTHETIC,
+    scale: ScaleText = None,
+    ratio: RatioText = SYNTHETIC,
     gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.")] = "float32",
     buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
     overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
     group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
-    oversubscription: Annotated[
-        float, typer.Option(help="Oversubscription of the bandwidth across groups.")
-    ] = 1.0,
-    down: Annotated[
-        bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
-    ] = False,
+    oversubscription: Oversubscription = 1.0,
+    down: Down = False,
     mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
-    codec_rate: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
-    ] = None,
-    tcp_rate: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
-    ] = None,
-    engine_rate: Annotated[
-        str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
-    ] = f"{ENGINE_RATE / 1e9:g}g",
-    box_bandwidth: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
-    ] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
-    ] = False,
-    jitter: Annotated[
-        float, typer.Option(help="Mean random delay of a simulated step, relative to it.")
-    ] = 0.1,
+    codec_rate: CodecRate = None,
+    tcp_rate: TcpRate = None,
+    engine_rate: EngineRate = f"{ENGINE_RATE / 1e9:g}g",
+    box_bandwidth: BoxBandwidth = None,
+    simulated: Simulate = False,
+    jitter: Jitter = 0.1,
     seed: report.Seed = 1,
 ) -> None:
     """Predict the time of a training step with compression and its speed-up, and say whether it pays.
