@@ -227,7 +227,7 @@ def _announced(frame: bytes, headers: Headers, config: EngineConfig) -> Verdict 
     if shim["magic"] != wire.SHIM_MAGIC:
         return Verdict.NO_SHIM
     length = shim["length"]
-    form = next((form for form in config.forms.values() if form.accepts(shim["number"])), None)
+    form = next((form for form in config.forms.values() if form.accepts(shim["base"])), None)
     if (
         form is None
         or shim["version"] != form.spec.version

@@ -41,7 +41,7 @@ TCP = {
     "checksum": (128, 143),
 }
 UDP = {"source_port": (0, 15), "destination_port": (16, 31), "length": (32, 47), "checksum": (48, 63)}
-SHIM = {"magic": (0, 15), "version": (16, 23), "number": (24, 31), "length": (32, 47), "reserved": (48, 63)}
+SHIM = {"magic": (0, 15), "version": (16, 23), "base": (24, 31), "length": (32, 47), "reserved": (48, 63)}
 
 
 def read(frame: bytes, at: int, field: tuple[int, int]) -> int:
