@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
-from inceptionn.codec.numpy_lattice import NAN, on_lattice, steps_of
+from inceptionn.codec.numpy_lattice import NAN, on_lattice, raw_on_lattice, steps_of
 from inceptionn.codec.numpy_planes import step_of
 from inceptionn.codec.numpy_types import Bits
 
@@ -73,8 +73,7 @@ def compress(x: Float32, error_bound: float = DEFAULT_ERROR_BOUND, scale: int = 
     """
     e0 = wire.planes_parameters(wire.error_bound_exponent(error_bound)).e0
     bits = scaled(bits_of(x), scale)
-    raw = planes.compress_lanes(bits, e0).raw
-    return planes.compress(np.where(raw, on_lattice(bits, e0), bits).view(np.float32), error_bound)
+    return planes.compress(raw_on_lattice(bits, e0).view(np.float32), error_bound)
 
 
 def compress_sum(

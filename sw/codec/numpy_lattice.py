@@ -38,11 +38,19 @@ def on_lattice(bits: Bits, e0: int) -> Bits:
     return np.where(nan, NAN, np.where(finite & near, multiples, bits)).astype(np.uint32)
 
 
+def raw_on_lattice(bits: Bits, e0: int) -> Bits:
+    """Move the lanes that the codec would keep raw; it moves the others itself.
+
+    A lane that its rounding makes as large as a raw one stays a code.
+    """
+    return np.where(numpy_planes.compress_lanes(bits, e0).raw, on_lattice(bits, e0), bits)
+
+
 def block(bits: Bits, p: Coder) -> bytes:
-    """Encode lanes as one block, each first brought onto the lattice."""
-    return numpy_planes.block(on_lattice(bits, p.e0), p)
+    """Encode lanes on the lattice as one block."""
+    return numpy_planes.block(raw_on_lattice(bits, p.e0), p)
 
 
 def lossy(bits: Bits, p: Coder) -> Bits:
     """Return what decompressing the compressed lanes gives: multiples of the step."""
-    return numpy_planes.lossy(on_lattice(bits, p.e0), p)
+    return numpy_planes.lossy(raw_on_lattice(bits, p.e0), p)
