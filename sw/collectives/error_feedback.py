@@ -135,9 +135,18 @@ class ErrorFeedback:
         if bound is None:
             _limit_growth(left, before)
         else:
-            _limit(left, bound, scaling, self.usual.get(name, scaling))
+            self._limit(left, bound, scaling, self.usual.get(name, scaling))
         self._residuals[name] = residual
         return kept
+
+    def _limit(self, left: Floats, bound: float, scaling: Scaling, usual: Scaling) -> None:
+        """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
+        if scaling == usual:
+            return
+        places, now, before = scaling.beside(usual, left.size)
+        for which in np.flatnonzero(bound * 4.0 ** (before - now) >= 1):
+            most = np.float32(bound * 2.0 ** -int(before[which]))
+            np.clip(left[places[which]], -most, most, out=left[places[which]])
 
     def finish(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
         """Finish the call of `kept`: learn its scale, or drop the residual if its result is not finite.
@@ -200,16 +209,6 @@ class ErrorFeedback:
                 raise ValueError(f"the residual of {name!r} has values that are not finite")
         self._residuals = {name: np.array(residual, order="C") for name, residual in state.items()}
         self.usual.clear()
-
-
-def _limit(left: Floats, bound: float, scaling: Scaling, usual: Scaling) -> None:
-    """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
-    if scaling == usual:
-        return
-    places, now, before = scaling.beside(usual, left.size)
-    for which in np.flatnonzero(bound * 4.0 ** (before - now) >= 1):
-        most = np.float32(bound * 2.0 ** -int(before[which]))
-        np.clip(left[places[which]], -most, most, out=left[places[which]])
 
 
 def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> None:

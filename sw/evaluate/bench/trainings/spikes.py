@@ -39,10 +39,10 @@ EVENTS = {
 class Unlimited(ErrorFeedback):
     """Residuals that are never limited nor dropped."""
 
-    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
+    def _limit(self, left: Floats, bound: float, scaling: Any, usual: Any) -> None:
         pass
 
-    def settle(self, name: Any, scaling: Any, result: Any) -> None:
+    def finish(self, name: Any, scaling: Any, result: Any) -> None:
         self.usual[name] = scaling
 
 
@@ -56,16 +56,16 @@ class ByLast(ErrorFeedback):
 class Clamped(ByLast):
     """Residuals are limited to what the last scale would have left, at every rise."""
 
-    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
-        most = np.float32(codec.error_bound * 2.0 ** -usual.scales[0])
+    def _limit(self, left: Floats, bound: float, scaling: Any, usual: Any) -> None:
+        most = np.float32(bound * 2.0 ** -usual.scales[0])
         np.clip(left, -most, most, out=left)
 
 
 class Dropped(ByLast):
     """Residuals are dropped where the exponent has risen by k/2 or more."""
 
-    def _limit(self, left: Floats, codec: Codec, scaling: Any, usual: Any) -> None:
-        if codec.error_bound * 4.0 ** (usual.scales[0] - scaling.scales[0]) >= 1:
+    def _limit(self, left: Floats, bound: float, scaling: Any, usual: Any) -> None:
+        if bound * 4.0 ** (usual.scales[0] - scaling.scales[0]) >= 1:
             left[...] = 0
 
 
