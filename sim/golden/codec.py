@@ -12,14 +12,16 @@ what the other side will see   :func:`lossy`, :func:`histogram`
 =============================  ==========================================================
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
+from inceptionn.codec import numpy_paper
+from inceptionn.codec.coder import Coder
 from inceptionn.codec.numpy_paper import (
-    TAG_BYTES,
     compress_lanes,
     decompress_lanes,
     examine_block,
@@ -155,27 +157,32 @@ def decompress(
 
     ``MalformedError`` (a ``ValueError``) names the byte offset from the start of the stream.
     """
-    b = resolve(error_bound, mode, params).b
+    return decoded(stream, count, numpy_paper, Coder.of(resolve(error_bound, mode, params)))
+
+
+def decoded(stream: bytes, count: int, coder: ModuleType, numbers: Coder) -> NDArray[np.float32]:
+    """Decompress the ``float32[count]`` of a stream, whose blocks ``coder`` knows; see `decompress`."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise TypeError(f"count must be an integer, not {count!r}")
     if count < 0:
         raise ValueError(f"count must not be negative: {count!r}")
     stream = bytes(stream)
-    lanes: list[Bits] = []
+    lanes = [np.zeros(0, np.uint32)]
     at = 0
     for first in range(0, int(count), wire.STREAM_LANES):
         lanes_here = min(int(count) - first, wire.STREAM_LANES)
-        table_bytes = -(-lanes_here // wire.GROUP_LANES) * wire.TAG_WORD_BYTES
-        table = np.frombuffer(stream[at : at + table_bytes], np.uint8)
-        data_bytes = int(TAG_BYTES[(table[:, np.newaxis] >> np.arange(0, 8, 2)) & 3].sum())
-        bits, _, fault = examine_block(stream[at : at + table_bytes + data_bytes], lanes_here, b)
+        size = coder.table_bytes(lanes_here)
+        table = np.frombuffer(stream[at : at + size], np.uint8)
+        if len(table) == size:
+            size += coder.data_bytes(table, lanes_here)
+        bits, fault = coder.examine(stream[at : at + size], lanes_here, numbers)
         if fault:
             raise MalformedError("stream", at + fault.offset, fault.reason)
         lanes.append(bits)
-        at += table_bytes + data_bytes
+        at += size
     if at != len(stream):
         raise MalformedError("stream", at, "bytes are left over")
-    return np.concatenate([np.zeros(0, np.uint32), *lanes]).view(np.float32)
+    return np.concatenate(lanes).view(np.float32)
 
 
 def lossy(

@@ -22,22 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inceptionn import wire
+from inceptionn.codec import numpy_planes
+from inceptionn.codec.coder import Coder
 from inceptionn.codec.numpy_planes import (
     Codes,
     Lanes,
     Words,
     checked,
-    code_table_bytes,
     compress_lanes,
     decompress_lanes,
     examine_block,
     group_codes,
     pack_block,
-    read_codes,
 )
 from inceptionn.wire import FP32_LANES, LaneType
 
-from .codec import DEFAULT_ERROR_BOUND, MalformedError, bits_of
+from .codec import DEFAULT_ERROR_BOUND, MalformedError, bits_of, decoded
 
 __all__ = [
     "Codes", "Lanes", "Words", "checked", "compress", "compress_block", "compress_lanes", "decompress",
@@ -105,28 +105,7 @@ def decompress(stream: bytes, count: int, error_bound: float = DEFAULT_ERROR_BOU
 
     ``MalformedError`` (a ``ValueError``) names the byte offset from the start of the stream.
     """
-    e0 = _e0(error_bound)
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise TypeError(f"count must be an integer, not {count!r}")
-    if count < 0:
-        raise ValueError(f"count must not be negative: {count!r}")
-    stream = bytes(stream)
-    lanes = [np.zeros(0, np.uint32)]
-    at = 0
-    for first in range(0, int(count), wire.STREAM_LANES):
-        lanes_here = min(int(count) - first, wire.STREAM_LANES)
-        groups = -(-lanes_here // wire.GROUP_LANES)
-        size = code_table_bytes(groups)
-        if len(stream) >= at + size:
-            size += int(np.array(wire.CODE_BYTES)[read_codes(stream[at:], groups)[:groups]].sum())
-        bits, _, fault = examine_block(stream[at : at + size], lanes_here, e0)
-        if fault:
-            raise MalformedError("stream", at + fault.offset, fault.reason)
-        lanes.append(bits)
-        at += size
-    if at != len(stream):
-        raise MalformedError("stream", at, "bytes are left over")
-    return np.concatenate(lanes).view(np.float32)
+    return decoded(stream, count, numpy_planes, Coder.of(wire.PlanesParameters(_e0(error_bound))))
 
 
 def lossy(
