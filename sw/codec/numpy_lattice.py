@@ -9,7 +9,10 @@ from .coder import Coder
 from .numpy_planes import data_bytes, examine, step_of, table_bytes
 from .numpy_types import Bits
 
-__all__ = ["NAN", "block", "data_bytes", "examine", "lossy", "table_bytes", "on_lattice", "steps_of"]
+__all__ = [
+    "NAN", "block", "data_bytes", "examine", "lossy", "on_lattice", "raw_on_lattice", "steps_of",
+    "table_bytes",
+]  # fmt: skip
 
 NAN = 0x7FC00000
 """The one NaN on the lattice."""
@@ -43,7 +46,7 @@ def raw_on_lattice(bits: Bits, e0: int) -> Bits:
 
     A lane that its rounding makes as large as a raw one stays a code.
     """
-    return np.where(numpy_planes.compress_lanes(bits, e0).raw, on_lattice(bits, e0), bits)
+    return np.where(numpy_planes.is_raw(bits & np.uint32(0x7FFFFFFF), e0), on_lattice(bits, e0), bits)
 
 
 def block(bits: Bits, p: Coder) -> bytes:

@@ -58,13 +58,18 @@ def _word(kind: LaneType) -> np.dtype[Any]:
     return np.dtype(f"<u{kind.bytes}")
 
 
+def is_raw(magnitude: Bits, e0: int) -> NDArray[np.bool_]:
+    """Tell which lanes keep their bits, from the bits of their magnitudes in fp32, ``uint32[n]``."""
+    return magnitude >= (checked(e0) + wire.RAW_EXPONENT) << wire.MANTISSA_BITS
+
+
 def compress_lanes(bits: Words, e0: int, kind: LaneType = FP32_LANES) -> Lanes:
     """Quantise ``uint32[n]`` or ``uint16[n]``: to the nearest multiple of the step, ties away from zero."""
     below = np.uint32(wire.MANTISSA_BITS - kind.mantissa_bits)  # bits that fp32 has and the lane has not
     word = bits.astype(np.uint32) << below
     s = word >> 31
-    magnitude = word & 0x7FFFFFFF
-    raw = magnitude >= (checked(e0) + wire.RAW_EXPONENT) << wire.MANTISSA_BITS
+    magnitude = word & np.uint32(0x7FFFFFFF)
+    raw = is_raw(magnitude, e0)
     x = np.where(raw, 0, magnitude).astype(np.uint32).view(np.float32).astype(np.float64)
     q = np.floor(x / step_of(e0) + 0.5).astype(np.uint32)  # exact: 24 bits times a power of two, and a half
     z = np.where(q > 0, 2 * q - s, 0).astype(np.uint32)
