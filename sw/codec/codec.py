@@ -304,7 +304,7 @@ class Codec(StreamCodec):
 
     def largest_exponent(self, largest: float) -> int | None:
         """Return the least e of -126..126 with ``largest < 2**e``, or ``<=`` where it rounds; None for 0."""
-        return least_exponent(largest, self.spec.rounds)
+        return exponent_of(largest, self.spec)
 
     def max_compressed_size(self, count: int) -> int:
         """Return the largest size in bytes of a stream of ``count`` values."""

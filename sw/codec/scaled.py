@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ..system.integers import integer
-from .stream_codec import MAX_SCALE, StreamCodec
+from .stream_codec import AtScale
 
 if TYPE_CHECKING:
     from .codec import Codec
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 Floats = NDArray[Any]
 
 
-class ScaledCodec(StreamCodec):
+class ScaledCodec(AtScale["Codec"]):
     """A `Codec` that multiplies by ``2**scale`` in its streams alone: a codec of the collectives.
 
     Its methods are those of the codec without the arguments ``scale`` and ``dtype``. Arrays keep their
@@ -24,15 +23,9 @@ class ScaledCodec(StreamCodec):
     """
 
     def __init__(self, codec: Codec, scale: int, dtype: str | None = None) -> None:
-        self.codec, self.scale, self._dtype = codec, integer("scale", scale, -MAX_SCALE, MAX_SCALE), dtype
+        super().__init__(codec, scale)
+        self._dtype = dtype
         self._how: dict[str, Any] = {"scale": self.scale, **({"dtype": dtype} if dtype else {})}
-
-    @property
-    def name(self) -> str:
-        return f"{self.codec.name}, scale {self.scale}"
-
-    def max_compressed_size(self, count: int) -> int:
-        return self.codec.max_compressed_size(count)
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
         return self.codec.compress(x, out, **self._how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,12 +141,14 @@ class StreamCodec(Protocol):
         return self.scaled(scale, dtype)
 
 
-class Multiplied(StreamCodec):
-    """A codec whose values are multiplied by ``2**scale`` before it, and divided again after it."""
+C = TypeVar("C", bound=StreamCodec)
 
-    def __init__(self, codec: StreamCodec, scale: int) -> None:
+
+class AtScale(StreamCodec, Generic[C]):
+    """A codec for values times ``2**scale``: what `StreamCodec.scaled` returns."""
+
+    def __init__(self, codec: C, scale: int) -> None:
         self.codec, self.scale = codec, integer("scale", scale, -MAX_SCALE, MAX_SCALE)
-        self._factor = np.float32(2.0**scale)
 
     @property
     def name(self) -> str:
@@ -154,6 +156,14 @@ class Multiplied(StreamCodec):
 
     def max_compressed_size(self, count: int) -> int:
         return self.codec.max_compressed_size(count)
+
+
+class Multiplied(AtScale[StreamCodec]):
+    """A codec whose values are multiplied by ``2**scale`` before it, and divided again after it."""
+
+    def __init__(self, codec: StreamCodec, scale: int) -> None:
+        super().__init__(codec, scale)
+        self._factor = np.float32(2.0**scale)
 
     def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
         return self.codec.compress(x * self._factor, out)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import largest_magnitude
 from ..codec.stream_codec import StreamCodec
 from ..wire import CodecName
+from .agreement import largest_exponent
 from .settings import Scale
 from .values.stream_codec import check_codec
 
@@ -41,7 +41,7 @@ class OwnScale(StreamCodec):
 
     def _scale_for(self, values: Floats) -> int:
         if self.scale == "auto":
-            return -(self.codec.largest_exponent(largest_magnitude(values)) or 0)
+            return -(largest_exponent(values, self.codec) or 0)
         return int(self.scale or 0)
 
     def max_compressed_size(self, count: int) -> int:

@@ -19,7 +19,7 @@ Lanes = NDArray[np.float32]
 
 @runtime_checkable
 class SummingCodec(StreamCodec, Protocol):
-    """A `StreamCodec` that tells, by its name, that it has a `compress_sum` of its own."""
+    """A `StreamCodec`: the name of those with `compress_sum`, from before all of them had it."""
 
 
 class _Adapted(StreamCodec):

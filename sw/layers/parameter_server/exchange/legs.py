@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .... import MAX_SCALE, CodecName, largest_magnitude
+from .... import MAX_SCALE, CodecName
 from ....collectives import (
     LostEnergy,
     Path,
@@ -21,6 +21,7 @@ from ....collectives import (
     StreamCodec,
     check_scale,
     choose_path,
+    largest_exponent,
     stream_in,
     values_in,
 )
@@ -137,7 +138,7 @@ class _Scaled:
         elif self.codec.absolute_bound is None:
             scale = 0
         else:
-            scale = -(self.codec.largest_exponent(largest_magnitude(values)) or 0)
+            scale = -(largest_exponent(values, self.codec) or 0)
         scaling, auto = Scaling((scale,)), self.scale == "auto"
         self._look("the push of gradients", self.codec, values, scaling, auto=auto)
         if scale:
