@@ -107,10 +107,10 @@ def feedback(
 
 def trainings(case: Case, ks: Sequence[int], steps: int) -> Iterator[Row]:
     """Train without compression, then in every variant at every bound."""
-    name = case._asdict()
+    name, shapes = case._asdict(), case.shapes
     yield name | {"k": None, "scale": None, "feedback": False} | case.train(steps)
     for k, (scale, fed) in product(ks, VARIANTS):
-        found = case.train(steps, Simulated(planes(k, scale, case.shapes), fed))
+        found = case.train(steps, Simulated(planes(k, scale, shapes), fed))
         yield name | {"k": k, "scale": scale, "feedback": fed} | found
 
 

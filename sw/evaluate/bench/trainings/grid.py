@@ -8,7 +8,7 @@ import numpy as np
 
 from ....commands.console import Table
 from ...study import Columns
-from ...training import Floats, Parameters, Trainer, loop
+from ...training import Floats, Model, Parameters, Trainer, loop
 from ...training.data import require_digits
 from .exchanges import Exchange
 
@@ -37,16 +37,18 @@ class Case(NamedTuple):
     ranks: int
     seed: int
 
+    def _model(self) -> Model:
+        return loop.model_of(self.model, **({"channels": CHANNELS} if self.model == "cnn" else {}))
+
     def trainer(self) -> Trainer:
         """Make a trainer, at its first step."""
-        model = loop.model_of(self.model, **({"channels": CHANNELS} if self.model == "cnn" else {}))
         optimizer = loop.optimizer_of(self.optimizer)
-        return Trainer(model, optimizer, self.ranks, BATCH // self.ranks, self.seed)
+        return Trainer(self._model(), optimizer, self.ranks, BATCH // self.ranks, self.seed)
 
     @property
     def shapes(self) -> Parameters:
         """The first weights, by key."""
-        return self.trainer().shapes
+        return self._model().initial(self.seed)
 
     def train(
         self, steps: int, exchange: Exchange | None = None,

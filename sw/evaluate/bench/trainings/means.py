@@ -103,7 +103,7 @@ def errors_of(codec: Codec, ranks: int, steps: int, seed: int, tick: Callable[[s
     """
     trainer = _trainer(ranks, seed)
     total = np.zeros((3, trainer.weights.size))
-    bytes_sent = added = 0
+    added = 0
     with closing(Ring(ranks)) as exact, closing(Ring(ranks, codec)) as plain:
         with closing(Ring(ranks, codec, ErrorFeedback)) as fed:
             for step in range(steps):
