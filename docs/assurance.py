@@ -186,8 +186,11 @@ def summary(changed: dict[str, list[str]]) -> str:
     clean = sum(1 for _ in takewhile(lambda row: not row["failed"], reversed(runs)))
     rows.append(("steadiness", f"no failure in the last {clean} runs of the suite beside a load"))
     notes = ["Records of a circuit that has changed since:", ""]
+    alike: dict[str, list[str]] = {}
     for file, others in changed.items():
-        note = f"- {file}: {'; '.join(others) or 'none'}"
+        alike.setdefault("; ".join(others) or "none", []).append(file)
+    for listed, files in alike.items():
+        note = f"- {' and '.join(files)}: {listed}"
         notes.append(textwrap.fill(note, 110, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join([table("what, result", rows), "", *notes]) + "\n"
 
