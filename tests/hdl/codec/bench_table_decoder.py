@@ -209,7 +209,7 @@ async def tables(tb, write, take):
 
 @TB.test()
 @cocotb.parametrize(write=[1.0, 0.3])
-async def planes_cut_short(tb, write):
+async def tables_cut_short(tb, write):
     """Check that the announced number of groups comes out, and that the next block is right."""
     await tb.run(
         [Table.random(random.randint(1, 100), cut=random.random() < 0.5) for _ in range(60)], write, 0.8
