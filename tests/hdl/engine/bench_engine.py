@@ -280,7 +280,7 @@ async def settings_between_frames(tb):
 async def partial_beats(tb):
     """Check that a beat before ``tlast`` that is not full makes its frame bad, and no other."""
     stimuli = []
-    for lanes in (60, 100, 365):
+    for lanes in (60, 100, 365, 730):
         data = payload("gradients", lanes)
         frames = arriving(udp(data)), arriving(tcp(data, tcp_options=bytes(40))), tcp(data, tos=0)
         for frame in frames:
