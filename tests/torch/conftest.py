@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of several torch processes, which leave what they found in a file each."""
+"""Groups of torch processes, which run functions of the tests at all ranks."""
 
-import json
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,61 +12,96 @@ from typing import Any
 
 import pytest
 
-Found = list[dict[str, Any]]
 HERE = Path(__file__).parent
-PROGRAMS = HERE / "ranks"
+sys.path.insert(0, str(HERE))  # for torch_ranks
+if find_spec("torch") is None and not os.environ.get("CI"):
+    collect_ignore_glob = ["test_*.py"]  # pip install 'inceptionn[torch]'
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests here need torch: a skip, or a failure under CI, without it."""
-    if find_spec("torch") is None:
-        for item in items:
-            if HERE in item.path.parents and not os.environ.get("CI"):
-                item.add_marker(pytest.mark.skip(reason="no torch here: pip install 'inceptionn[torch]'"))
+class Ranks:
+    """Processes of one group: ``ranks(function, *arguments, victim=None)`` is what each but that returns.
+
+    They start with the first call, and again after one that failed, which prints what all have said. With a
+    ``backend`` they have torch's default group. ``own`` holds further environment variables for each rank.
+    """
+
+    def __init__(
+        self, log: Path, new_port: Callable[[], int], count: int, backend: str = "",
+        own: Sequence[dict[str, str]] = (),
+    ) -> None:  # fmt: skip
+        self._log, self._new_port, self._backend = log, new_port, backend
+        self._own = own or [{}] * count
+        self._running: list[tuple[Any, Any]] = []
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any, victim: int | None = None) -> list[Any]:
+        if not self._running:
+            self._start()
+        links = [link for _, link in self._running]
+        for link in links:
+            link.send((Path(function.__code__.co_filename).stem, function.__name__, arguments))
+        try:
+            others = [link for rank, link in enumerate(links) if rank != victim]
+            return [link.recv()[0] for link in others if link.poll(240) or pytest.fail("a rank hangs")]
+        except BaseException:
+            self.kill()
+            print(self._log.read_text())
+            raise
+
+    def _start(self) -> None:
+        server = get_context("forkserver")
+        server.set_forkserver_preload(["torch._dynamo", "torch.distributed.fsdp", "inceptionn.torch"])
+        size, port = str(len(self._own)), str(self._new_port())
+        group = {"WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for rank, own in enumerate(self._own):
+            here, there = server.Pipe()
+            environment = {**os.environ, **group, "RANK": str(rank), **own}
+            given = {
+                "link": there,
+                "environment": environment,
+                "log": str(self._log),
+                "backend": self._backend,
+            }
+            process = server.Process(
+                target=run_path, args=(str(HERE / "rank.py"),), kwargs={"init_globals": given}
+            )
+            process.start()
+            there.close()
+            self._running.append((process, here))
+
+    def end(self) -> None:
+        """Let the processes end as programs do, which must succeed."""
+        for _, link in self._running:
+            link.send(None)
+        for process, _ in self._running:
+            process.join(60)
+        codes = [process.exitcode for process, _ in self._running]
+        self.kill()
+        assert not any(codes), self._log.read_text()
+
+    def kill(self) -> None:
+        for process, _ in self._running:
+            process.kill()
+            process.join()
+        self._running.clear()
 
 
 @pytest.fixture(scope="session")
-def ranks_of(tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]) -> Callable[..., Found]:
-    """``ranks_of(program, count, *arguments, victim=None, own=())``: what each rank but the victim has found.
+def ranks_of(
+    tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]
+) -> Iterator[Callable[..., Ranks]]:
+    """Yield a function that makes `Ranks` of its arguments."""
+    made: list[Ranks] = []
 
-    ``own`` holds further environment variables for each rank. The test fails with what the ranks said if one
-    fails.
-    """
-    server = get_context("forkserver")
-    server.set_forkserver_preload(["torch._dynamo", "torch.distributed.fsdp", "inceptionn.torch"])
+    def make(*arguments: Any, **named: Any) -> Ranks:
+        made.append(Ranks(tmp_path_factory.mktemp("ranks") / "log", new_port, *arguments, **named))
+        return made[-1]
 
-    def run(
-        program: str,
-        count: int,
-        *arguments: str,
-        victim: int | None = None,
-        own: Sequence[dict[str, str]] = (),
-    ) -> Found:
-        folder = tmp_path_factory.mktemp("ranks")
-        group = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(new_port())}
-        log = str(folder / "log")
-        ranks = []
-        for rank in range(count):
-            mine = {"RANK": str(rank), "REPORT": str(folder), **(own[rank] if own else {})}
-            given = {
-                "arguments": [str(PROGRAMS / program), *arguments],
-                "environment": {**os.environ, **group, **mine},
-                "log": log,
-            }
-            start = server.Process(
-                target=run_path, args=(str(PROGRAMS / "start.py"),), kwargs={"init_globals": given}
-            )
-            start.start()
-            ranks.append(start)
-        others = [rank for rank in range(count) if rank != victim]
-        try:
-            for rank in others:
-                ranks[rank].join(timeout=240)
-                assert ranks[rank].exitcode == 0, Path(log).read_text()
-        finally:
-            for process in ranks:
-                process.kill()
-                process.join()
-        return [json.loads((folder / f"{rank}.json").read_text()) for rank in others]
+    yield make
+    for ranks in made:
+        ranks.end()
 
-    return run
+
+@pytest.fixture(scope="session")
+def gloo(ranks_of: Callable[..., Ranks]) -> Ranks:
+    """Return two ranks with torch's own backend, for all tests that leave the default group as it is."""
+    return ranks_of(2, "gloo")

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from inceptionn import Codec
 from inceptionn.cli import main
 from inceptionn.evaluate.bench.common import job
 from inceptionn.evaluate.bench.torch import tables
 from inceptionn.evaluate.bench.torch import torch as bench
+from inceptionn.evaluate.bench.torch.rank import HOOKS, state_of
 from inceptionn.netns import NetworkError
+from inceptionn.torch import CompressState
 
 
 @pytest.mark.slow
@@ -43,11 +46,6 @@ def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any
 
 
 def test_the_hook_is_measured_by_its_defaults() -> None:
-    pytest.importorskip("torch")
-    from inceptionn import Codec
-    from inceptionn.evaluate.bench.torch.rank import HOOKS, state_of
-    from inceptionn.torch import CompressState
-
     assert repr(state_of("hook", 2**-10)) == repr(CompressState(codec=Codec(2**-10, "planes")))
     fed = {system: state_of(system, 2**-10).residuals is not None for system in HOOKS}
     assert fed == {"hook": True, "no-feedback": False, "tensor": True, "bounded": True}

@@ -13,6 +13,11 @@ from runpy import run_path
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
+
+from inceptionn.torch.transport import _rendezvous
+from inceptionn.transport import TransportError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "elastic.py"
 RANKS, STEPS = 3, 20
@@ -20,15 +25,7 @@ RANKS, STEPS = 3, 20
 
 def said_by(folder: Path, *arguments: str) -> str:
     # The agent looks every 2 s, so that the ranks that are left can say what they have seen.
-    launch = [
-        "--standalone",
-        "--nproc-per-node",
-        str(RANKS),
-        "--max-restarts",
-        "1",
-        "--monitor-interval",
-        "2",
-    ]
+    launch = f"--standalone --nproc-per-node {RANKS} --max-restarts 1 --monitor-interval 2".split()
     program = [str(EXAMPLE), "--folder", str(folder), "--steps", str(STEPS), *arguments]
     own = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     started = subprocess.Popen(
@@ -46,14 +43,10 @@ def said_by(folder: Path, *arguments: str) -> str:
 
 
 def saved_by(folder: Path, rank: int) -> Any:
-    import torch
-
     return torch.load(folder / f"rank-{rank}-step-{STEPS:06d}.pt", weights_only=True)
 
 
 def same(one: Any, other: Any) -> bool:
-    import torch
-
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, dict):
@@ -101,8 +94,6 @@ def test_a_checkpoint_that_some_ranks_lack_is_passed_over(
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Iterator[Any]:
     """Yield the example's `Checkpoints`, in a group of one rank, with those of steps 5 and 10."""
-    import torch.distributed as dist
-
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         made = run_path(str(EXAMPLE))["Checkpoints"](tmp_path)
@@ -142,8 +133,6 @@ def test_a_cut_checkpoint_is_passed_over(
 
 
 def test_files_of_others_are_refused(checkpoints: Any) -> None:
-    import torch
-
     (checkpoints.folder / "rank-0-step-old.pt").touch()
     (checkpoints.folder / "notes.txt").touch()
     assert checkpoints.load({"part": Part()}) == 10
@@ -171,11 +160,6 @@ def test_a_checkpoint_gets_its_name_after_its_content_is_on_the_disk(
 
 def test_a_store_kept_over_a_restart_is_named() -> None:
     """By default torchrun's rendezvous shares its store; the ranks would wait for one that has ended."""
-    import torch.distributed as dist
-
-    from inceptionn.torch.transport import _rendezvous
-    from inceptionn.transport import TransportError
-
     store = dist.HashStore()
     listener, _, _ = _rendezvous(store, 0, 2, 5.0, "127.0.0.1")
     assert listener is not None

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
+from torch_ranks import trained
 
 from inceptionn.netns import require
 from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.cluster.program import environment
 from inceptionn.sim.nic_verilog import nic_verilog
+from inceptionn.torch import CompressState
+from inceptionn.torch.link import link_of
 
-PROGRAM = Path(__file__).parent / "ranks" / "nic_ranks.py"
 VALUES, STEPS = 37_896, 12
 
 
@@ -30,10 +33,10 @@ def stack() -> Iterator[ExitStack]:
 
 
 def answers(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return what the program said on each host."""
+    """Return what this file as a program said on each host."""
     started = [
         host.popen(
-            [sys.executable, str(PROGRAM)],
+            [sys.executable, __file__],
             env={**environment(cluster.hosts, host.index), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE, text=True,
         )
@@ -78,3 +81,21 @@ def test_one_host_without_a_nic_is_software(stack: ExitStack) -> None:
     assert len({rank["hook"]["weights"] for rank in found}) == 1
     assert found[0]["hook"]["weights"] != found[0]["plain"]["weights"]
     assert max(restored(cluster)) < 10  # the probe's frames
+
+
+def main() -> None:
+    """Train with the hook, which looks for NICs, and without it; print what was found."""
+    dist.init_process_group("gloo")
+    plain, state = trained(which=range(STEPS)), CompressState()
+    found = trained(state, which=range(STEPS))
+    transport = link_of(None).transport
+    codec = transport.nic_codec
+    print(json.dumps({
+        "nic": transport.nic, "mode": codec and (codec.mode or codec.codec), "compressed": state.compressed,
+        "plain": plain, "hook": found,
+    }))  # fmt: skip
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

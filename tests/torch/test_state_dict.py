@@ -14,17 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from inceptionn import Codec  # noqa: E402
-from inceptionn.torch import (  # noqa: E402
-    CompressState,
-    GradiVeQState,
-    TorchOptimizer,
-    gradients_of,
-    parameters_of,
-)
+from inceptionn import Codec
+from inceptionn.torch import CompressState, GradiVeQState, TorchOptimizer, gradients_of, parameters_of
 
 VALUES = torch.ones(4)
 CODEC = {"error_bound": 2.0**-10, "codec": "planes", "mode": None}

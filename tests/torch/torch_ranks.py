@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the programs of this folder share: data, a model, a training, and where to leave what they found."""
+"""What the ranks of several tests share: data, a model, a training, and what a call says."""
 
-import json
-import os
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from inceptionn.torch import compress_hook
+
+Ranks = Callable[..., list[Any]]
+"""A fixture that runs a function at all ranks of a group; see `conftest.Ranks`."""
+SMALL_BUCKETS = {"bucket_cap_mb": 0.05}
+# The second one is its name before torch 2.13.
+ALL_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 INPUTS, CLASSES, BATCH = 32, 8, 16
 _random = torch.Generator().manual_seed(5)
 _TEACHER = torch.randn(INPUTS, CLASSES, generator=_random)
@@ -31,14 +35,21 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return inputs, (inputs @ _TEACHER).argmax(dim=1)
 
 
+def loss_of(module: Any, step: int = 0) -> torch.Tensor:
+    """Return a module's loss of a step's samples, in the module's type and on its device."""
+    of = next(module.parameters())
+    inputs, labels = batch(step)
+    return torch.nn.functional.cross_entropy(
+        module(inputs.to(of.device, of.dtype)).float(), labels.to(of.device)
+    )
+
+
 def steps(module: Any, optimizer: torch.optim.Optimizer, which: range) -> float:
     """Trains; the loss of the last step."""
     loss = torch.zeros(())
-    device = next(module.parameters()).device
     for step in which:
-        inputs, labels = (part.to(device) for part in batch(step))
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(module(inputs), labels)
+        loss = loss_of(module, step)
         loss.backward()
         optimizer.step()
     return float(loss.detach())
@@ -49,16 +60,30 @@ def sgd(module: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
 
 
+def hooked(
+    module: torch.nn.Module, state: Any, hook: Any = compress_hook, **options: Any
+) -> DistributedDataParallel:
+    """Return a module in DDP with a communication hook."""
+    ddp = DistributedDataParallel(module, **options)
+    ddp.register_comm_hook(state, hook)
+    return ddp
+
+
 def trained(
-    register: Callable[[DistributedDataParallel], None],
+    state: Any = None,
+    hook: Any = compress_hook,
     which: range = range(30),
     device: str = "cpu",
     **options: Any,
 ) -> dict[str, Any]:
-    """Train with DDP from the beginning; return the mean loss over the ranks, and the weights' digest."""
+    """Train with DDP from the beginning, without a hook if there is no state.
+
+    Return the mean loss over the ranks, and the weights' digest.
+    """
     module = model().to(device)
     ddp = DistributedDataParallel(module, **options)
-    register(ddp)
+    if state is not None:
+        ddp.register_comm_hook(state, hook)
     loss = steps(ddp, sgd(ddp), which)
     return {"loss": mean_of(loss), "weights": digest(module)}
 
@@ -75,6 +100,10 @@ def digest(module: torch.nn.Module) -> str:
     return sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in module.parameters())).hexdigest()
 
 
-def leave(found: dict[str, Any]) -> None:
-    """Leaves what this rank has found for the test."""
-    (Path(os.environ["REPORT"]) / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+def said(call: Callable[[], Any]) -> str:
+    """Return the first line of a call's error, with its type, or "nothing"."""
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return "nothing"
