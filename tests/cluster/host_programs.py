@@ -152,50 +152,6 @@ def type_keys(host: str, port: str, keys: str) -> None:
     say(slowest=slowest, wrong=wrong)
 
 
-def train(data: str, steps: str, folder: str) -> None:
-    """Data-parallel SGD of an MLP, over MPI for the bootstrap: raw, then through the NICs, from one start.
-
-    Between the two it waits until the file "go" is in ``folder``, for someone to read counters.
-    """
-    from mpi4py import MPI
-
-    from inceptionn.collectives import MEAN, allreduce_comp
-    from inceptionn.evaluate.training import MLP, Batch, flatten, unflatten
-    from inceptionn.transport import connect_mpi
-
-    comm = MPI.COMM_WORLD
-    with np.load(data) as arrays:
-        x, labels, test_x, test_labels = (arrays[name] for name in ("x", "y", "test_x", "test_y"))
-    model = MLP(64, (128,), 10)
-    hosts = os.environ["INCEPTIONN_ADDRESSES"].split(",")
-    answers: dict[str, Any] = {}
-    with connect_mpi(comm, host=hosts[comm.rank], timeout=PATIENCE) as group:
-        answers["engines"] = group.nic
-        for path in ("off", "nic"):
-            comm.Barrier()
-            weights, shapes = model.initial(1), model.initial(1)
-            order, velocity = np.random.default_rng(7), np.zeros(sum(w.size for w in shapes.values()), "f4")
-            for _ in range(int(steps)):
-                batch = order.permutation(len(labels))[: 32 * comm.size][comm.rank :: comm.size]
-                mine = flatten(model.gradients(weights, Batch(x[batch], labels[batch])))
-                mean = np.empty_like(mine)
-                allreduce_comp(group, mine, mean, MEAN, path=path)
-                velocity = np.float32(0.9) * velocity - np.float32(0.05) * mean
-                step = unflatten(velocity, shapes)
-                weights = {name: value + step[name] for name, value in weights.items()}
-            copies = {hashlib.sha256(flatten(weights).tobytes()).hexdigest()}
-            answers[path] = model.accuracy(weights, Batch(test_x, test_labels))
-            answers[f"{path}_copies"] = len(set().union(*comm.allgather(copies)))
-            if path == "off":
-                (Path(folder) / f"raw-done-{comm.rank}").touch()
-                deadline = time.monotonic() + PATIENCE
-                while not (Path(folder) / "go").exists() and time.monotonic() < deadline:
-                    time.sleep(0.01)
-                comm.Barrier()
-    if comm.rank == 0:
-        say(values=velocity.size, **answers)
-
-
 class HalfRing:
     """A connection of bf16 values to the next host, and one from the host before."""
 
@@ -273,5 +229,5 @@ def soak(seconds: str, bf16: str) -> None:
 
 
 if __name__ == "__main__":
-    programs = (allreduce, receive, send, send_pieces, echo, type_keys, train, soak)
+    programs = (allreduce, receive, send, send_pieces, echo, type_keys, soak)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])
