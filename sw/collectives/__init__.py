@@ -17,7 +17,7 @@ from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op, Path, Scale, SumScale
 from .values.bfloat16 import BFloat16
 from .values.buffers import IN_PLACE
-from .values.stream_codec import StreamCodec, SummingCodec, examine
+from .values.stream_codec import StreamCodec, examine
 
 __all__ = [
     "IN_PLACE",
@@ -34,7 +34,6 @@ __all__ = [
     "Statistics",
     "StreamCodec",
     "SumScale",
-    "SummingCodec",
     "allgather_comp",
     "allreduce_comp",
     "bcast_comp",

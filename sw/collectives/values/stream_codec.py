@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Check of a codec: a `StreamCodec`, a codec's name, or an object of the user's own."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,14 +12,9 @@ from ...codec.scaled import ScaledCodec
 from ...codec.stream_codec import BrokenPromise, StreamCodec
 from ...system.integers import integer
 
-__all__ = ["BrokenPromise", "StreamCodec", "SummingCodec", "check_codec", "examine"]
+__all__ = ["BrokenPromise", "StreamCodec", "check_codec", "examine"]
 
 Lanes = NDArray[np.float32]
-
-
-@runtime_checkable
-class SummingCodec(StreamCodec, Protocol):
-    """A `StreamCodec`: the name of those with `compress_sum`, from before all of them had it."""
 
 
 class _Adapted(StreamCodec):
