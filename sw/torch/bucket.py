@@ -16,7 +16,6 @@ from ..transport import Transport
 from .host_copy import HostCopy
 from .left_out import Lanes, Places
 from .residuals import Layout, Residuals
-from .work import settings_for
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class BucketCall:
     ) -> None:
         if not places.count:
             return
-        whole = settings_for(self.transport, settings, MEAN)
+        whole = replace(settings, op=MEAN, dtype="bfloat16")
         with counted(self.transport, self.ledger, label):
             values = places.taken(lanes)
             plan(self.transport, None, all_reduce, None, values, whole, feedback).run()

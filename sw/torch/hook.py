@@ -63,8 +63,8 @@ class CompressState:
         bucket.
     codec
         An `inceptionn.Codec`, its name, or another one with its methods; a function of the step (counted from
-        0) that gives one, for a schedule of bounds. Default: that of the NICs where they are used, else
-        ``Codec(2**-10, "planes")``.
+        0) that gives one, for a schedule of bounds. Default: that of the NICs where there are some, else
+        ``Codec(2**-10, "planes")``, as in `allreduce_comp`.
         Assign `codec` to change it between two steps, the same at all ranks.
     error_feedback
         Add each step's compression error to the next gradient. A number sets the decay factor; 0 is False.

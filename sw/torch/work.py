@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..codec import Codec
 from ..collectives import MEAN, SUM, Op
 from ..collectives.allreduce import all_reduce
 from ..collectives.blockwise import all_gather, reduce_scatter
@@ -25,11 +24,6 @@ Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
 Apply = Callable[[Transport, Settings, Copies, Copies], None]
 """A collective on some inputs and outputs."""
-
-DEFAULT_CODEC = Codec(2**-10, "planes")
-"""The codec if no NIC is used. It rounds to nearest, and needs half the bytes of ``bounded`` at the same
-bound.
-"""
 
 
 class CompressedWork(dist.Work):
@@ -73,14 +67,6 @@ def operation(op: Any) -> Op | None:
     if op == dist.ReduceOp.SUM:
         return SUM
     return MEAN if op == dist.ReduceOp.AVG else None
-
-
-def settings_for(transport: Transport, settings: Settings, op: Op) -> Settings:
-    """Return a collective's settings: uint16 holds bfloat16, and `DEFAULT_CODEC` is that of no NIC."""
-    whole = replace(settings, op=op, dtype="bfloat16")
-    if whole.codec is None and not (transport.nic and whole.path in ("auto", "nic")):
-        return replace(whole, codec=DEFAULT_CODEC)
-    return whole
 
 
 def all_reduced(
@@ -133,7 +119,7 @@ def _submitted(
 
     def run() -> None:
         with counted(link.transport, ledger):
-            call(link.transport, settings_for(link.transport, settings, op), sources, results)
+            call(link.transport, replace(settings, op=op, dtype="bfloat16"), sources, results)
         for copy in results:
             copy.store()
 
