@@ -165,8 +165,17 @@ def largest_exponent(lanes: NDArray[Any] | Fed, codec: StreamCodec) -> int | Non
     For ``planes``, which may round up to a power of two, the condition is \\|x\\| <= 2**e. Lanes are float32,
     float16, or uint16 with bfloat16 patterns.
     """
-    largest = lanes.largest() if isinstance(lanes, Fed) else largest_magnitude(lanes, dtype="bfloat16")
-    return codec.largest_exponent(largest)
+    return codec.largest_exponent(_largest(lanes))
+
+
+def check_fits(lanes: NDArray[Any] | Fed, scale: int) -> None:
+    """Raise ``OverflowError`` if lanes, as `largest_exponent` takes them, leave fp32's range with a scale."""
+    if scale > 0 and math.ldexp(largest := _largest(lanes), scale) >= 2.0**128:
+        raise OverflowError(f"a value of {largest:.3g} is too large to be scaled by 2**{scale}")
+
+
+def _largest(lanes: NDArray[Any] | Fed) -> float:
+    return lanes.largest() if isinstance(lanes, Fed) else largest_magnitude(lanes, dtype="bfloat16")
 
 
 def is_relative(scale: SumScale) -> bool:

@@ -11,13 +11,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import converted, largest_magnitude
+from ..codec import converted
 from ..codec.scaling import Scaling
 from ..system.text import brief
 from ..transport import Transport
 from .agreement import (
     agree,
     are_exponents,
+    check_fits,
     choose_path,
     common_scaling,
     effective,
@@ -183,7 +184,7 @@ def _prepare(
         parts = zip(lengths, accumulate(lengths), strict=True)
         largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
         if isinstance(scale, int):
-            _check_scale(scale, values, largest)
+            check_fits(values, scale)
     return _Prepared(
         transport, collective, checked, path, codec, buffers, loaded, used, values, lengths, scale, largest
     )
@@ -198,15 +199,6 @@ def _check_feedback(feedback: Any) -> None:
             hash(name)
         case _:
             raise TypeError(f"feedback must be an ErrorFeedback and a name, not {brief(feedback)}")
-
-
-def _check_scale(scale: int, values: Lanes | Fed, largest: Sequence[int | None]) -> None:
-    """Raise ``OverflowError`` if this rank's values leave fp32's range with a given scale."""
-    if max((e for e in largest if e is not None), default=0) + scale < 127:
-        return
-    found = values.largest() if isinstance(values, Fed) else largest_magnitude(values, dtype="bfloat16")
-    if math.ldexp(found, scale) >= 2.0**128:
-        raise OverflowError(f"a value of {found:.3g} is too large to be scaled by 2**{scale}")
 
 
 @dataclass(frozen=True)

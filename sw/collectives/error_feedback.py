@@ -17,7 +17,7 @@ from ..codec.scaling import Scaling
 from ..codec.stream_codec import StreamCodec
 from ..transport.mpi import transport_of
 from ..wire import CodecName
-from .agreement import common_scale, exchanged, is_exponent, largest_exponent
+from .agreement import check_fits, common_scale, exchanged, is_exponent, largest_exponent
 from .settings import Scale, check_scale
 from .values.fed import Fed
 from .values.finite import all_finite
@@ -90,9 +90,8 @@ class ErrorFeedback:
             raise ValueError(f"out has the shape {out.shape}, the gradient {gradient.shape}")
         fed = self.fed(gradient, name)
         common = self._common_scale(scale, fed)
-        # Here, since nothing may change then.
-        if scale != "auto" and common > 0 and math.ldexp(fed.largest(), common) >= 2.0**128:
-            raise OverflowError(f"a value is too large to be scaled by 2**{common}")
+        if scale != "auto":
+            check_fits(fed, common)  # here, since nothing may change then
         direct = out is None or out.flags.c_contiguous
         scaling = Scaling((common,))
         kept = self.kept(fed, name, self.codec, scaling, out if direct else None)
