@@ -3,10 +3,8 @@
 
 import ctypes
 import os
-import shutil
 import socket
 import struct
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +13,11 @@ from typing import Any, NamedTuple
 import pytest
 from missing import missing
 from outcomes import outcomes, returned
+
+from inceptionn.netns import Network
+from inceptionn.netns.iproute import ip
+from inceptionn.netns.network import INTERFACE
+from inceptionn.netns.registry import NETNS
 
 CLONE_NEWNET = 0x4000_0000
 
@@ -45,40 +48,12 @@ def parse(packet: bytes) -> Segment | None:
     return Segment(packet[1], source, destination, bool(tcp[13] & 2), tcp[(tcp[12] >> 4) * 4 :])
 
 
-class Namespaces:
-    """Two network namespaces, 10.77.9.1 and 10.77.9.2, joined by a veth pair."""
-
-    def __init__(self) -> None:
-        self.names = [f"inceptionn-tos-{os.getpid()}-{n}" for n in range(2)]
-        self.addresses = ["10.77.9.1", "10.77.9.2"]
-
-    def ip(self, *arguments: str) -> None:
-        """Run ``ip``."""
-        subprocess.run(["ip", *arguments], check=True)
-
-    def build(self, mtu: int) -> None:
-        """Make the namespaces; segments leave as they would on a wire, without offloads."""
-        for name in self.names:
-            self.ip("netns", "add", name)
-        one, two = self.names
-        self.ip("-n", one, "link", "add", "eth0", "mtu", str(mtu), "type", "veth",
-                "peer", "name", "eth0", "mtu", str(mtu), "netns", two)  # fmt: skip
-        for name, address in zip(self.names, self.addresses, strict=True):
-            # One segment per packet in the capture.
-            self.ip("-n", name, "link", "set", "eth0", "gso_max_segs", "1")
-            self.ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-            self.ip("-n", name, "link", "set", "lo", "up")
-            self.ip("-n", name, "link", "set", "eth0", "up")
-
-    def remove(self) -> None:
-        """Remove the namespaces that exist."""
-        for name in self.names:
-            if os.path.exists(f"/run/netns/{name}"):
-                self.ip("netns", "delete", name)
+class Hosts(Network):
+    """Hosts in whose namespaces threads of the test run, and whose packets it records."""
 
     def enter(self, number: int) -> None:
         """Move the calling thread into one of the namespaces."""
-        with open(f"/run/netns/{self.names[number]}") as file:
+        with (NETNS / self.hosts[number].name).open() as file:
             if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
                 raise OSError(ctypes.get_errno(), "setns")
 
@@ -100,7 +75,7 @@ class Namespaces:
             self.enter(number)
             with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)) as sock:
                 sock.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)  # SO_RCVBUFFORCE
-                sock.bind(("eth0", 3))
+                sock.bind((INTERFACE, 3))
                 sock.settimeout(0.2)
                 ready.set()
                 while True:
@@ -125,16 +100,9 @@ class Namespaces:
 
 
 @pytest.fixture
-def namespaces(request: pytest.FixtureRequest) -> Iterator[Namespaces]:
-    """Two joined namespaces; indirect parameter: the MTU (default 1500)."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        missing("network namespaces take root and iproute2")
-    made = Namespaces()
-    try:
-        try:
-            made.build(getattr(request, "param", 1500))
-        except subprocess.CalledProcessError as error:
-            missing(f"network namespaces cannot be made here: {error}")
+def namespaces(request: pytest.FixtureRequest) -> Iterator[Hosts]:
+    """Return two hosts, 10.77.9.1 and 10.77.9.2; indirect parameter: the MTU (default 1500)."""
+    with Hosts(2, mtu=getattr(request, "param", 1500), subnet="10.77.9.0/24") as made:
+        for host in made.hosts:  # one segment per packet in the capture, as on a wire
+            ip("link", "set", INTERFACE, "gso_max_segs", "1", namespace=host.name)
         yield made
-    finally:
-        made.remove()
