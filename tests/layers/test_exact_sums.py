@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_variable import OneVariable
 from outcomes import Group
 
 from inceptionn import Codec
-from inceptionn.evaluate.training import Floats, RowSparse
+from inceptionn.evaluate.training import Floats
 from inceptionn.layers.a2dtwp import WeightAggregator
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.layers.parallax import ParallaxConfig, get_runner
@@ -66,26 +67,11 @@ def by_compressors(t: Transport, own: dict[str, Floats], worker: int, codec: Cod
     return {"conv": exchange.all_reduce(own)["conv"]}
 
 
-class Table:
-    """A model of one sparse variable; each worker uses rows of its own."""
-
-    def __init__(self, own: dict[str, Floats], worker: int) -> None:
-        self.gradient, self.used = own["w"], ROWS_OF[worker]
-
-    def initial(self, seed: int = 0) -> Any:
-        return {"w": np.zeros((ROWS, 16), np.float32)}
-
-    def rows(self, batch: Any) -> Any:
-        return {"w": self.used}
-
-    def loss_and_gradients(self, parameters: Any, batch: Any) -> Any:
-        return 0.0, {"w": RowSparse(self.used, self.gradient[self.used], self.gradient.shape)}
-
-
 def by_parallax(t: Transport, own: dict[str, Floats], worker: int, machines: str, **settings: Any) -> Any:
-    """``machines`` has the name of each worker's."""
+    """Each worker uses rows of its own. ``machines`` has the name of each worker's."""
+    model = OneVariable((ROWS, 16), ROWS_OF[worker], own["w"][ROWS_OF[worker]])
     config = ParallaxConfig(path="off" if settings["codec"] is None else "software", **settings)
-    runner = get_runner(Table(own, worker), t, lambda: MomentumSGD(1.0), config, machine=machines[worker])
+    runner = get_runner(model, t, lambda: MomentumSGD(1.0), config, machine=machines[worker])
     for step in range(2):
         runner.run(step)
     return runner.gathered()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_variable import OneVariable
 from outcomes import Group, if_rank_1_says, messages
 
 from inceptionn.collectives import MismatchError
@@ -15,7 +16,6 @@ from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner
 from inceptionn.layers.parallax.exchange.sparse_exchange import machines_of
 from inceptionn.layers.parameter_server import ParameterServer
-from inceptionn.layers.parameters import RowSparse
 from inceptionn.layers.traffic import Traffic
 from inceptionn.transport import Transport
 
@@ -74,22 +74,6 @@ def test_steps_of_checkpoints(threads: Group, lying: Lying, tmp_path: Path, answ
     names_rank_1(threads(3, run, timeout=5))
 
 
-class Words:
-    """A model of one sparse variable, of whose rows each rank uses the first two."""
-
-    def __init__(self, wrong: bool = False) -> None:
-        self.value = np.float32(np.nan if wrong else 1)
-
-    def initial(self, seed: int = 0) -> Any:
-        return {"words": np.zeros((6, 2), np.float32)}
-
-    def rows(self, batch: Any) -> Any:
-        return {"words": np.arange(2)}
-
-    def loss_and_gradients(self, parameters: Any, batch: Any) -> tuple[float, Any]:
-        return 0.0, {"words": RowSparse(np.arange(2), np.full((2, 2), self.value), (6, 2))}
-
-
 def parallax_lies(
     threads: Group, lying: Lying, instead_of: Callable[[Any], bool], answer: Any, **settings: Any
 ) -> list[Any]:
@@ -99,8 +83,9 @@ def parallax_lies(
         config = ParallaxConfig(
             alpha_steps=1, warm_up=0, sampled=1, strategy="parameter_server", path="off", **settings
         )
+        model, machine = OneVariable((6, 2), np.arange(2), 1), str(t.rank)
         runner = get_runner(
-            Words(), t, lambda: MomentumSGD(0.1), config, partitioners=[words], machine=str(t.rank)
+            model, t, lambda: MomentumSGD(0.1), config, partitioners=[words], machine=machine
         )
         if t.rank == 1:
             lying(t, instead_of, answer)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_variable import OneVariable
 from outcomes import Group
 
 from inceptionn import Codec
-from inceptionn.evaluate.training import Floats, RowSparse
+from inceptionn.evaluate.training import Floats
 from inceptionn.layers.a2dtwp import WeightAggregator
 from inceptionn.layers.gradiveq import GradiVeQ
 from inceptionn.layers.parallax import ParallaxConfig, get_runner
@@ -40,27 +41,12 @@ def by_gradiveq(t: Transport, **scale: Any) -> Floats:
     return GradiVeQ(t, gradients, rest_codec=BOUND, **scale).all_reduce(gradients)["w"]
 
 
-class OneVariable:
-    """A model whose gradient is `SMALL`, of all rows, sparse or not."""
-
-    def __init__(self, sparse: bool) -> None:
-        self.sparse = sparse
-
-    def initial(self, seed: int = 0) -> Any:
-        return {"w": np.zeros_like(SMALL)}
-
-    def rows(self, batch: Any) -> Any:
-        return {"w": np.arange(40)} if self.sparse else {}
-
-    def loss_and_gradients(self, parameters: Any, batch: Any) -> Any:
-        return 0.0, {"w": RowSparse(np.arange(40), SMALL, SMALL.shape) if self.sparse else SMALL}
-
-
 def by_parallax(t: Transport, sparse: bool = False, strategy: Any = "hybrid", **scale: Any) -> Floats:
     config = ParallaxConfig(strategy, codec=BOUND, path="software", **scale)
-    runner = get_runner(OneVariable(sparse), t, lambda: MomentumSGD(1.0, 0), config, machine=str(t.rank))
+    model = OneVariable(SMALL.shape, np.arange(40) if sparse else None, SMALL)
+    runner = get_runner(model, t, lambda: MomentumSGD(1.0, 0), config, machine=str(t.rank))
     runner.run(None)
-    return -runner.gathered()["w"]
+    return -runner.gathered()["words"]
 
 
 SYSTEMS: dict[str, Callable[..., Floats]] = {

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_variable import OneVariable
 from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import Statistics, statistics
-from inceptionn.evaluate.training import RowSparse
 from inceptionn.layers.parallax import ParallaxConfig, get_runner
 from inceptionn.layers.parameter_server import MomentumSGD, ParameterServer
 from inceptionn.layers.ssd_sgd import SSDSGD
@@ -108,26 +108,13 @@ def test_a_skipped_push_is_none(threads: Group) -> None:
     assert threads(RANKS, run) == [1, 0, 1]
 
 
-class Table:
-    """A model of one sparse variable."""
-
-    def initial(self, seed: int = 0) -> Any:
-        return {"words": np.zeros((12, 5), np.float32)}
-
-    def rows(self, batch: Any) -> Any:
-        return {"words": np.arange(batch, 12)}
-
-    def loss_and_gradients(self, parameters: Any, batch: Any) -> tuple[float, Any]:
-        rows = np.arange(batch, 12)
-        return 0.0, {"words": RowSparse(rows, np.full((rows.size, 5), 1e-3, np.float32), (12, 5))}
-
-
 def test_parallax(threads: Group) -> None:
     def run(t: Transport) -> tuple[Statistics, dict[str, int]]:
         config = ParallaxConfig(alpha_steps=1, strategy="parameter_server", codec=PLANES, path="software")
-        runner = get_runner(Table(), t, lambda: MomentumSGD(0.1), config, machine=str(t.rank))
+        model = OneVariable((12, 5), np.arange(t.rank, 12), 1e-3)
+        runner = get_runner(model, t, lambda: MomentumSGD(0.1), config, machine=str(t.rank))
         for _ in range(STEPS):
-            runner.run(t.rank)
+            runner.run(None)
         return statistics(t), dict(runner.traffic.sent)
 
     for rank, (found, sent) in enumerate(threads(RANKS, run)):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_variable import OneVariable
 from outcomes import Group, messages
 
 from inceptionn import Codec
@@ -17,7 +18,6 @@ from inceptionn.evaluate.training import (
     Batches,
     EmbeddingClassifier,
     Gradients,
-    Parameters,
     RowSparse,
     digits,
     zipf_documents,
@@ -427,20 +427,9 @@ def test_shards_are_disjoint_and_equal(threads: Group) -> None:
     assert str(error) == "data must have a sample for each of 3 ranks, not 2"
 
 
-class Halves:
-    """A model of one sparse variable of ten rows, of which odd and even ranks use six each, two in common."""
-
-    def __init__(self, rank: int) -> None:
-        self.used = np.arange(6) + 4 * (rank % 2)
-
-    def initial(self, seed: int = 0) -> Parameters:
-        return {"words": np.zeros((10, 8), np.float32)}
-
-    def rows(self, batch: Any) -> dict[str, Any]:
-        return {"words": self.used}
-
-    def loss_and_gradients(self, parameters: Any, batch: float) -> tuple[float, Any]:
-        return batch, {"words": RowSparse(self.used, np.full((6, 8), batch, np.float32), (10, 8))}
+def halves(rank: int) -> OneVariable:
+    """Return a model of ten rows, of which odd and even ranks use six each, two in common."""
+    return OneVariable((10, 8), np.arange(6) + 4 * (rank % 2), lambda batch: batch)
 
 
 @pytest.mark.parametrize("batches", [6, 7, 8])
@@ -448,7 +437,7 @@ def test_the_loop_of_the_documentation_ends_together(threads: Group, batches: in
     """However many samples there are, all ranks run the same number of steps."""
 
     def run(t: Transport) -> int:
-        runner = get_runner(Halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0))
+        runner = get_runner(halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0))
         for batch in parallax.shard(range(batches), t):
             runner.run(float(batch))
         return runner.step
@@ -463,7 +452,7 @@ def test_the_choice_counts_what_a_machine_uses(threads: Group, local_aggregation
     def run(t: Transport) -> tuple[float, str]:
         config = ParallaxConfig(alpha_steps=2, local_aggregation=local_aggregation)
         machine = str(t.rank // 2)
-        runner = get_runner(Halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0), config, machine=machine)
+        runner = get_runner(halves(t.rank), t, lambda: MomentumSGD(0.5, momentum=0), config, machine=machine)
         for step in range(4):
             runner.run(float(step))
         return runner.alphas["words"], runner.architectures["words"]
@@ -472,33 +461,18 @@ def test_the_choice_counts_what_a_machine_uses(threads: Group, local_aggregation
     assert threads(4, run) == [(pytest.approx(0.6), chosen)] * 4
 
 
-class Rare:
-    """A model of one sparse variable whose first fifth every rank uses, with normal gradients."""
-
-    ROWS, WIDTH = 2000, 16
-
-    def __init__(self, rank: int) -> None:
-        self.used, self.random = np.arange(self.ROWS // 5), np.random.default_rng(rank)
-
-    def initial(self, seed: int = 0) -> Parameters:
-        return {"words": np.zeros((self.ROWS, self.WIDTH), np.float32)}
-
-    def rows(self, batch: Any) -> dict[str, Any]:
-        return {"words": self.used}
-
-    def loss_and_gradients(self, parameters: Any, batch: float) -> tuple[float, Any]:
-        values = self.random.standard_normal((self.used.size, self.WIDTH)).astype(np.float32)
-        return batch, {"words": RowSparse(self.used, values, (self.ROWS, self.WIDTH))}
-
-
 def test_the_choice_is_of_the_fewer_bytes_that_a_codec_leaves(threads: Group) -> None:
-    """Servers would send more: pulls are raw, and zeros of dense gradients compress well."""
+    """Servers would send more: pulls are raw, and zeros of dense gradients compress well.
+
+    Every rank uses the first fifth of the rows, with normal gradients, and is a machine of its own.
+    """
     codec = Codec(2**-10, "planes")
 
     def sent(t: Transport, strategy: Any) -> tuple[str, int]:
         config = ParallaxConfig(strategy=strategy, codec=codec, path="software", alpha_steps=2)
-        # Every rank is a machine of its own.
-        runner = get_runner(Rare(t.rank), t, lambda: MomentumSGD(0.1), config, machine=str(t.rank))
+        random = np.random.default_rng(t.rank)
+        model = OneVariable((2000, 16), np.arange(400), lambda _: random.standard_normal((400, 16)))
+        runner = get_runner(model, t, lambda: MomentumSGD(0.1), config, machine=str(t.rank))
         for step in range(2):
             runner.run(float(step))
         before = runner.traffic.total
