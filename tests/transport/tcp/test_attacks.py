@@ -18,7 +18,6 @@ from outcomes import outcomes
 
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, TransportTimeout, connect
 from inceptionn.transport.tcp import formation, mesh
-from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
 
@@ -348,77 +347,3 @@ def test_rank_0_gives_up_at_its_own_time_if_it_only_closes_connections() -> None
         finally:
             stop.set()
             thread.join(10)
-
-
-def test_a_member_that_never_reads_costs_rank_0_no_memory() -> None:
-    """It asks again and again for whom it waits, and reads no answer."""
-    size = 1000
-    with listen(("127.0.0.1", 0)) as listener, ExitStack() as stack:
-        theirs = stack.enter_context(socket.socket())
-        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        theirs.connect(listener.getsockname())
-        line = Line(stack.enter_context(listener.accept()[0]), 10)
-        line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        control = Control(0, size, {1: line})
-        stack.callback(control.close)
-        question = json.dumps({"waits": list(range(2, size))}).encode() + b"\n"
-        theirs.settimeout(10)
-        for _ in range(200):
-            theirs.sendall(question)
-            control.pump(0.01)
-        assert line.pending
-        assert sum(view.nbytes for view in line._out) < 2 * len(question)
-
-        theirs.sendall(b'{"waits":[3]}\n')  # its last question is answered once it reads
-        reader = threading.Thread(target=lambda: found.append(_until(theirs, b'{"silent":[3]}\n')))
-        found: list[bool] = []
-        reader.start()
-        for _ in range(1000):
-            control.pump(0.01)
-            if found:
-                break
-        assert found == [True]
-        reader.join(10)
-
-
-def test_what_is_on_its_way_is_sent_before_a_rank_leaves() -> None:
-    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
-        line = Line(listener.accept()[0], 0.0)
-        control = Control(0, 2, {1: line})
-        line.send({"value": "x" * 8_000_000})
-        assert line.pending
-        found: list[bool] = []
-        reader = threading.Thread(target=lambda: found.append(_until(theirs, b'{"bye":0}\n')))
-        reader.start()
-        control.close()
-        reader.join(10)
-        assert found == [True]
-
-
-def test_a_control_connection_that_ends_is_a_lost_rank() -> None:
-    with listen(("127.0.0.1", 0)) as listener:
-        theirs = socket.create_connection(listener.getsockname(), 10)
-        control = Control(0, 3, {1: Line(listener.accept()[0], 10)})
-        theirs.close()
-        with pytest.raises(PeerLost, match="^rank 1 is lost: its control connection ended$"):
-            control.pump(10)
-        control.close()
-
-
-def _until(sock: socket.socket, last: bytes) -> bool:
-    """Read until ``last`` has come; return whether it did."""
-    tail = b""
-    while last not in tail:
-        if not (data := sock.recv(1 << 16)):
-            return False
-        tail = tail[-len(last) :] + data
-    return True
-
-
-def test_ranks_that_do_not_exist_cannot_be_waited_for() -> None:
-    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
-        control = Control(0, 3, {1: Line(listener.accept()[0], 10)})
-        theirs.sendall(b'{"waits":[3]}\n')
-        with pytest.raises(TransportError, match="rank 1 sent .* it waits for ranks that do not exist"):
-            control.pump(10)
-        control.close()

@@ -9,12 +9,16 @@ import socket
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from outcomes import outcomes
 
 from inceptionn import Codec
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
@@ -35,43 +39,30 @@ def hello(rank: int, size: int, **fields: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def begun(port: int, size: int, **settings: Any) -> tuple[list[Any], list[threading.Thread]]:
-    """Rank 0, and a place for what it and others get; `end` lets the others come."""
-    found: list[Any] = [None] * size
-    listener = listen(("127.0.0.1", port))
+@contextmanager
+def forming(port: int, size: int, **settings: Any) -> Iterator[None]:
+    """Hold a group of which rank 0 has come; at the end the others come, and it must form."""
+    listener, over = listen(("127.0.0.1", port)), threading.Event()
 
-    def run(rank: int, **own: Any) -> None:
+    def run(rank: int) -> Any:
+        own = {"nic": False, "timeout": 10} | settings | ({} if rank else {"listener": listener})
+        assert rank == 0 or over.wait(30)
+        with connect(rank, size, f"127.0.0.1:{port}", **own) as t:
+            return t.exchange(rank)
+
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(outcomes, [partial(run, rank) for rank in range(size)])
         try:
-            with connect(
-                rank, size, f"127.0.0.1:{port}", **({"nic": False, "timeout": 10} | settings), **own
-            ) as t:
-                found[rank] = t.exchange(rank)
-        except Exception as error:
-            found[rank] = error
-
-    threads = [
-        threading.Thread(
-            target=run, args=(r,), kwargs={} if r else {"listener": listener}, daemon=True
-        )
-        for r in range(size)
-    ]  # fmt: skip
-    threads[0].start()
-    return found, threads
-
-
-def end(threads: list[threading.Thread]) -> None:
-    for thread in threads[1:]:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive(), "a rank hangs"
+            yield
+        finally:
+            over.set()
+        assert found.result() == [list(range(size))] * size
 
 
 @pytest.mark.parametrize("nic", [False, None, Codec()])
 def test_ranks_with_the_secret_form_a_group(port: int, nic: Any) -> None:
-    found, threads = begun(port, 3, secret="geheim", nic=nic)
-    end(threads)
-    assert found == [[0, 1, 2]] * 3
+    with forming(port, 3, secret="geheim", nic=nic):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -84,20 +75,15 @@ def test_ranks_with_the_secret_form_a_group(port: int, nic: Any) -> None:
 def test_a_rank_without_the_secret_is_refused_and_the_others_form(
     port: int, theirs: str | None, text: str
 ) -> None:
-    found, threads = begun(port, 3, secret=b"right")
-    with pytest.raises(TransportError) as error:
-        connect(1, 3, f"127.0.0.1:{port}", nic=False, timeout=10, secret=theirs)
-    assert str(error.value).startswith(text)
-    end(threads)
-    assert found == [[0, 1, 2]] * 3
+    with forming(port, 3, secret=b"right"):
+        with pytest.raises(TransportError) as error:
+            connect(1, 3, f"127.0.0.1:{port}", nic=False, timeout=10, secret=theirs)
+        assert str(error.value).startswith(text)
 
 
 def test_a_rank_with_a_secret_does_not_join_a_group_without(port: int) -> None:
-    found, threads = begun(port, 2)
-    with pytest.raises(TransportError, match="rank 1 has a secret, rank 0 has none"):
+    with forming(port, 2), pytest.raises(TransportError, match="rank 1 has a secret, rank 0 has none"):
         connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=10, secret="mine")
-    end(threads)
-    assert found == [[0, 1]] * 2
 
 
 DIFFERS = "the secret differs: rank 1 has another one than rank 0 (secret=, INCEPTIONN_SECRET, "
@@ -105,8 +91,10 @@ DIFFERS = "the secret differs: rank 1 has another one than rank 0 (secret=, INCE
 
 def test_a_wrong_proof_is_refused_and_learns_nothing(port: int) -> None:
     """No HMAC by which to guess the secret, and not the job."""
-    found, threads = begun(port, 2, secret="right", job="hidden")
-    with socket.create_connection(("127.0.0.1", port)) as sock:
+    with (
+        forming(port, 2, secret="right", job="hidden"),
+        socket.create_connection(("127.0.0.1", port)) as sock,
+    ):
         line = Line(sock, 5)
         line.send(hello(1, 2))
         assert line.receive()[0].keys() == {"challenge"}
@@ -114,8 +102,6 @@ def test_a_wrong_proof_is_refused_and_learns_nothing(port: int) -> None:
         (said,) = line.receive()
         assert said.keys() == {"refused"}
         assert said["refused"].startswith(DIFFERS)
-    end(threads)
-    assert found == [[0, 1]] * 2
 
 
 def test_who_was_asked_for_a_proof_and_went_is_forgotten(port: int) -> None:
@@ -153,28 +139,23 @@ def test_an_error_lists_no_more_than_four_refusals() -> None:
 
 
 def test_a_stranger_that_is_wrong_is_closed_before_the_ranks_have_come(port: int) -> None:
-    found, threads = begun(port, 2)
-    with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+    with forming(port, 2), socket.create_connection(("127.0.0.1", port), 5) as stranger:
         stranger.sendall(b'{"rank":1}\n')
         assert stranger.recv(1) == b""
-    end(threads)
-    assert found == [[0, 1]] * 2
 
 
 def test_what_was_heard_cannot_be_used_again(port: int) -> None:
-    found, threads = begun(port, 2, secret="right")
-    greeting = hello(1, 2)
-    challenges = []
-    for answered in ("", proof(b"right", "rank", greeting, nonce())):  # as an eavesdropper heard it
-        with socket.create_connection(("127.0.0.1", port)) as sock:
-            line = Line(sock, 5)
-            line.send(greeting)
-            challenges.append(line.receive()[0]["challenge"])
-            line.send({"proof": answered or proof(b"right", "rank 0", greeting, challenges[0])})
-            assert "refused" in line.receive()[0]
-    assert challenges[0] != challenges[1]
-    end(threads)
-    assert found == [[0, 1]] * 2
+    with forming(port, 2, secret="right"):
+        greeting = hello(1, 2)
+        challenges = []
+        for answered in ("", proof(b"right", "rank", greeting, nonce())):  # as an eavesdropper heard it
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                line = Line(sock, 5)
+                line.send(greeting)
+                challenges.append(line.receive()[0]["challenge"])
+                line.send({"proof": answered or proof(b"right", "rank 0", greeting, challenges[0])})
+                assert "refused" in line.receive()[0]
+        assert challenges[0] != challenges[1]
 
 
 @pytest.mark.parametrize(
@@ -359,13 +340,10 @@ def test_a_secret_of_another_type_is_refused_and_bytes_of_the_environment_are_th
 
 def test_a_group_by_the_environment(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INCEPTIONN_SECRET", "of all")
-    found, threads = begun(port, 2)
-    with socket.create_connection(("127.0.0.1", port)) as sock:
+    with forming(port, 2), socket.create_connection(("127.0.0.1", port)) as sock:
         line = Line(sock, 5)
         line.send(hello(1, 2, secret=False))
         assert "rank 1 has no secret" in line.receive()[0]["refused"]
-    end(threads)
-    assert found == [[0, 1]] * 2
 
 
 def test_no_repr_shows_the_secret_and_that_of_a_half_made_transport_works() -> None:

@@ -132,9 +132,10 @@ def at_the_data_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...,
         *(without(name) for name in HELLO), line(rank=-1), line(rank=True), line(rank=1e999), line(job=["a"]),
         line(job="another"), line(job="another", protocol=99), line(ports=[]), line(ports=[0]),
         line(ports=["x"]), line(ports={"0": 1}), line(nonce="x" * 64), line(host=None), line(host="h" * 5000),
-        line(nic={"a": [[[]]]}), line(secret=True), line(secret="no"),
+        line(nic={"a": [[[]]]}), line(secret=True), line(secret="no"), b"GET / HTTP/1.1\r\n\r\n", b"",
+        b"\xff\xfe\x00\n", line(rank="x"),
     ],
-    ids=lambda noise: noise[:40].decode().strip() or "newlines",
+    ids=lambda noise: noise[:40].decode("latin-1").strip() or "blank",
 )  # fmt: skip
 def test_strangers_that_speak(port: int, noise: bytes, at_the_data_ports: Callable[..., None]) -> None:
     at_the_data_ports(noise)

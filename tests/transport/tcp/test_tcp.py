@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -171,45 +171,16 @@ def test_unknown_host() -> None:
         connect(1, 2, "\x1b[31m:1", timeout=1)
 
 
-@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\n", b'{"rank": "x"}\n', b""])
-def test_strangers_at_the_rendezvous_do_no_harm(port: int, noise: bytes) -> None:
-    listener = listen(("127.0.0.1", port), 8)
-    with socket.create_connection(("127.0.0.1", port)) as stranger:
-        stranger.sendall(noise)
-        calls = [
-            lambda: connect(0, 2, f"127.0.0.1:{port}", nic=False, timeout=5, listener=listener),
-            lambda: connect(1, 2, f"127.0.0.1:{port}", nic=False, timeout=5),
-        ]
-        results = outcomes(calls)
-    assert all(isinstance(result, TcpTransport) for result in results), results
-    for transport in results:
-        transport.close()
-
-
-def test_ranks_may_come_in_any_order(port: int) -> None:
-    def late() -> Any:
-        time.sleep(0.4)
-        return connect(0, 3, f"127.0.0.1:{port}", nic=False, timeout=5)
-
-    calls: list[Callable[[], Any]] = [late]
-    calls += [lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (2, 1)]
-    results = outcomes(calls)
-    assert sorted(t.rank for t in results) == [0, 1, 2]
-    for transport in results:
-        transport.close()
-
-
-def test_a_rank_may_come_long_after_another(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("late", range(3))
+def test_ranks_may_come_in_any_order(port: int, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
     """The grace in which rank 0 still listens is for groups that cannot form."""
     monkeypatch.setattr(rendezvous, "GRACE", 0.0)
 
-    def late() -> Any:
-        time.sleep(0.2)
-        return connect(2, 3, f"127.0.0.1:{port}", nic=False, timeout=5)
+    def come(rank: int) -> Any:
+        time.sleep(0.3 * (rank == late))
+        return connect(rank, 3, f"127.0.0.1:{port}", nic=False, timeout=5)
 
-    results = outcomes(
-        [*(lambda r=r: connect(r, 3, f"127.0.0.1:{port}", nic=False, timeout=5) for r in (0, 1)), late]
-    )
+    results = outcomes([partial(come, rank) for rank in range(3)])
     assert [t.rank for t in results] == [0, 1, 2]
     for transport in results:
         transport.close()
@@ -391,24 +362,6 @@ def test_an_engine_on_one_side_only_is_found_out(
         return t.nic, t.floats, t.exchange(t.rank)
 
     assert tcp(2, run, nic=None) == [(False, False, [0, 1])] * 2
-
-
-def test_strangers_at_the_data_ports(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection from an address that no rank has announced is closed and takes nobody's place."""
-    intruders = []
-    mesh = formation.mesh
-
-    def intruded(transport: TcpTransport, hellos: list[Any], accepting: socket.socket, *rest: Any) -> Any:
-        if transport.rank == 0:
-            intruders.append(socket.create_connection(accepting.getsockname()))
-        return mesh(transport, hellos, accepting, *rest)
-
-    monkeypatch.setattr(formation, "mesh", intruded)
-    results = connected(port, [0, 1], 2)
-    assert all(isinstance(result, TcpTransport) for result in results), results
-    # Reset: it came after the last rank and was never accepted.
-    with intruders[0] as intruder, suppress(ConnectionResetError):
-        assert intruder.recv(1) == b""
 
 
 def joined(port: int, rank: int, size: int) -> Line:
