@@ -13,7 +13,7 @@ from inceptionn.layers.gradiveq.pca import dimension_of
 from inceptionn.layers.gradiveq.phases import Phases
 from inceptionn.layers.gradiveq.qsgd import QSGD
 from inceptionn.layers.gradiveq.slicing import Slicing
-from inceptionn.layers.parallax import PartitionSearch, SparsityMeter, choose, fit, transfer_model
+from inceptionn.layers.parallax import PartitionSearch, SparsityMeter, choose, fit
 from inceptionn.layers.parallax.exchange.partitions import Partitions
 from inceptionn.layers.parallax.exchange.row_sets import decode_rows
 from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, StepDecay, WarmUp
@@ -30,8 +30,8 @@ def rows(*data: int) -> Any:
 
 REFUSALS: dict[Any, list[tuple[Any, str]]] = {
     "parallax.transfer_model": [
-        (lambda: transfer_model.sparse_ps_one(1, 2, 1.5), "alpha must be within 0..1, not 1.5"),
-        (lambda: transfer_model.dense_ar_one(1, 0), "N must be at least 1, not 0"),
+        (lambda: choose(1, 2, 1.5, row_bytes=1), "alpha must be within 0..1, not 1.5"),
+        (lambda: choose(1, 0, 1, row_bytes=1), "N must be at least 1, not 0"),
         (lambda: choose(1, 2, 0.1, row_bytes=0), "row_bytes must be above 0, not 0"),
         (
             lambda: choose(1, 2, 0.1, row_bytes=1, all_reduce_ratio=0),

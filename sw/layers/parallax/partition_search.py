@@ -75,23 +75,23 @@ class PartitionSearch:
     ----------
     machines
         The first number of partitions.
-    most, least
-        Limits of P. A variable cannot have more partitions than rows.
+    most
+        The largest P. A variable cannot have more partitions than rows.
 
     Attributes: ``partitions``, the number to measure next, or the result; ``done``; ``samples``, seconds by
     partitions, in the order of sampling; ``model``, the fit, once done. Raises ``ValueError`` for limits
-    without a number between them.
+    below 1.
     """
 
-    def __init__(self, machines: int, most: int, least: int = 1) -> None:
+    def __init__(self, machines: int, most: int) -> None:
         if machines < 1:
             raise ValueError(f"machines must be at least 1, not {machines!r}")
-        if not 1 <= least <= most:
-            raise ValueError(f"partitions must be within 1..rows, not {least}..{most}")
+        if most < 1:
+            raise ValueError(f"partitions must be within 1..rows, not 1..{most}")
         self.samples: dict[int, float] = {}
         self.model: CostModel | None = None
-        self._least, self._most = least, most
-        self._start = min(most, max(least, machines))
+        self._most = most
+        self._start = min(most, machines)
         self._doubling = True
         self._before = math.inf
         """Seconds of the previous sample in this direction."""
@@ -129,4 +129,4 @@ class PartitionSearch:
     def _next(self, partitions: int) -> int:
         if self._doubling:
             return min(self._most, 2 * partitions)
-        return max(self._least, partitions // 2)
+        return max(1, partitions // 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,7 +35,6 @@ from .exchange.all_gather import all_gather_sum
 from .exchange.row_sets import Rows
 from .exchange.served_variables import ServedVariables
 from .exchange.sparse_exchange import Machines, machines_of
-from .gradient_check import misfit, values_of
 from .trainable import Trainable
 from .transfer_model import model_alpha
 from .tuning import Tuning
@@ -173,7 +172,7 @@ class Runner:
             self._pull(rows)
         loss, gradients = self.model.loss_and_gradients(self.parameters, batch)
         sparse = self._tuning.sparse if self.step else None
-        if problem := misfit(gradients, self.parameters, sparse):
+        if problem := _misfit(gradients, self.parameters, sparse):
             self._fail(ValueError(f"step {self.step}: {problem}"))
         with moving_data(self.transport):
             if self.step == 0:
@@ -303,7 +302,7 @@ class Runner:
 
     def _finite(self, gradients: Gradients) -> bool:
         """Decide whether to take the step, by `ParallaxConfig.non_finite`."""
-        wrong = [key for key, gradient in gradients.items() if not np.isfinite(values_of(gradient)).all()]
+        wrong = [key for key, gradient in gradients.items() if not np.isfinite(_values_of(gradient)).all()]
         if self.config.non_finite == "raise":
             if wrong:
                 self._fail(NonFiniteGradient(wrong[0], self.step))
@@ -314,3 +313,33 @@ class Runner:
         """Raise the error here and, by the transport, at all other ranks."""
         self.transport.abort(str(error))
         raise error
+
+
+def _misfit(
+    gradients: Gradients, parameters: Mapping[str, Floats], sparse: Collection[str] | None = None
+) -> str:
+    """Return what is wrong with a step's gradients, naming the key, or "" if they fit. O(keys).
+
+    ``sparse`` are the keys whose gradients were `RowSparse` in the first step. It is None in that step.
+    """
+    for key, variable in parameters.items():
+        if key not in gradients:
+            return f"there is no gradient of {key!r}"
+        gradient = gradients[key]
+        values = _values_of(gradient)
+        is_array = isinstance(values, np.ndarray)
+        if not is_array or values.dtype != np.float32 or tuple(gradient.shape) != variable.shape:
+            found = f"{values.dtype} of {gradient.shape}" if is_array else type(gradient).__name__
+            return f"the gradient of {key!r} must be float32 of {variable.shape}, not {found}"
+        if sparse is not None and isinstance(gradient, RowSparse) != (key in sparse):
+            was, found = ("sparse", "dense") if key in sparse else ("dense", "sparse")
+            return f"the gradient of {key!r} was {was} in step 0, but is now {found}"
+    if unknown := [key for key in gradients if key not in parameters]:
+        return f"there is no variable {unknown[0]!r}"
+    return ""
+
+
+def _values_of(gradient: Any) -> Floats:
+    """Return the values of a gradient. For a sparse one, those of its rows."""
+    values: Floats = gradient.values if isinstance(gradient, RowSparse) else gradient
+    return values

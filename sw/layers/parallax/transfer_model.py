@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The bytes that a machine moves per step (the paper's Table 3), and the choice that follows from them.
 
-Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines, ``m`` the
-number of variables. Alpha is the share of a variable's elements that a worker uses in one iteration. Each
-machine has one worker and one server. Bytes count both directions together, as in Sec. 3.1.
+Symbols are the paper's: ``w`` is the size of a variable in bytes, ``N`` the number of machines. Alpha is the
+share of a variable's elements that a worker uses in one iteration. Each machine has one worker and one
+server. Bytes count both directions together, as in Sec. 3.1.
 
 The paper neglects row numbers (its footnote 3) and has no compression. `choose` takes both into account. A
 codec for gradients shrinks both legs of the all-reduce, but only the push to a server.
@@ -13,69 +13,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Architecture = Literal["all_reduce", "parameter_server"]
-
-
-def _check(w: float, N: int, alpha: float = 1.0, m: int = 1) -> None:
-    if w < 0:
-        raise ValueError(f"w must be a number of bytes, not {w!r}")
-    if N < 1:
-        raise ValueError(f"N must be at least 1, not {N!r}")
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must be within 0..1, not {alpha!r}")
-    if m < 0:
-        raise ValueError(f"m must be a number of variables, not {m!r}")
-
-
-def dense_ps_one(w: float, N: int) -> float:
-    """Return ``2w(N-1)``: the machine that serves one dense variable. Table 3, Dense, PS, One Variable."""
-    _check(w, N)
-    return 2 * w * (N - 1)
-
-
-def dense_ar_one(w: float, N: int) -> float:
-    """Return ``4w(N-1)/N``: every machine, ring all-reduce. Table 3, Dense, AR, One Variable."""
-    _check(w, N)
-    return 4 * w * (N - 1) / N
-
-
-def sparse_ps_one(w: float, N: int, alpha: float) -> float:
-    """Return ``2 alpha w (N-1)``: the machine that serves one sparse variable. Table 3, Sparse, PS."""
-    _check(w, N, alpha)
-    return 2 * alpha * w * (N - 1)
-
-
-def sparse_ar_one(w: float, N: int, alpha: float) -> float:
-    """Return ``2 alpha w (N-1)``: every machine, all-gather of the gradients. Table 3, Sparse, AR."""
-    _check(w, N, alpha)
-    return 2 * alpha * w * (N - 1)
-
-
-def dense_ps(w: float, N: int, m: int) -> float:
-    """Return ``4wm(N-1)/N``: m dense variables spread evenly over servers.
-
-    Table 3, Dense, PS, m Variables.
-    """
-    _check(w, N, m=m)
-    return 4 * w * m * (N - 1) / N
-
-
-def dense_ar(w: float, N: int, m: int) -> float:
-    """Return ``4wm(N-1)/N``: m dense variables, ring all-reduce. Table 3, Dense, AR, m Variables."""
-    return m * dense_ar_one(w, N)
-
-
-def sparse_ps(w: float, N: int, alpha: float, m: int) -> float:
-    """Return ``4 alpha w m (N-1)/N``: m sparse variables spread over servers.
-
-    Table 3, Sparse, PS, m Variables.
-    """
-    _check(w, N, alpha, m)
-    return 4 * alpha * w * m * (N - 1) / N
-
-
-def sparse_ar(w: float, N: int, alpha: float, m: int) -> float:
-    """Return ``2 alpha w m (N-1)``: m sparse variables, all-gathers. Table 3, Sparse, AR, m Variables."""
-    return m * sparse_ar_one(w, N, alpha)
 
 
 @dataclass(frozen=True)
@@ -116,7 +53,12 @@ def choose(
 
     Raises ``ValueError`` for a ratio, a row size or an advantage that is not above 0.
     """
-    _check(w, N, alpha)
+    if w < 0:
+        raise ValueError(f"w must be a number of bytes, not {w!r}")
+    if N < 1:
+        raise ValueError(f"N must be at least 1, not {N!r}")
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha must be within 0..1, not {alpha!r}")
     dense = ratio if all_reduce_ratio is None else all_reduce_ratio
     above = {"row_bytes": row_bytes, "ratio": ratio, "all_reduce_ratio": dense, "advantage": advantage}
     for name, value in above.items():
@@ -125,7 +67,7 @@ def choose(
     if N == 1:
         as_two = choose(w, 2, alpha, **above)
         return Choice(as_two.architecture, 0.0, 0.0)
-    reduce = dense_ar_one(w, N) / dense
+    reduce = 4 * w * (N - 1) / N / dense
     half = 2 * alpha * w * (N - 1) / N
     numbers = min(4 * alpha, 1 / 8) * w / row_bytes * 2 * (N - 1) / N
     serve = half + half / ratio + numbers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parallax's arithmetic: Table 3, the choice after it, equation 1 and the search, row sets, partitions."""
+"""Parallax's arithmetic: the choice after Table 3, equation 1 and the search, row sets, partitions."""
 
 import itertools
 
@@ -9,17 +9,6 @@ import pytest
 from inceptionn.layers.parallax import CostModel, PartitionSearch, SparsityMeter, choose, fit, transfer_model
 from inceptionn.layers.parallax.exchange.partitions import Partitions
 from inceptionn.layers.parallax.exchange.row_sets import decode_rows, encode_rows, most_row_bytes
-
-
-def test_table_3() -> None:
-    """By hand: w = 800 bytes, N = 4, alpha = 1/4, m = 3."""
-    assert transfer_model.dense_ps_one(800, 4) == 4800
-    assert transfer_model.dense_ar_one(800, 4) == 2400
-    assert transfer_model.sparse_ps_one(800, 4, 0.25) == 1200
-    assert transfer_model.sparse_ar_one(800, 4, 0.25) == 1200
-    assert transfer_model.dense_ps(800, 4, 3) == transfer_model.dense_ar(800, 4, 3) == 7200
-    assert transfer_model.sparse_ps(800, 4, 0.25, 3) == 1800
-    assert transfer_model.sparse_ar(800, 4, 0.25, 3) == 3600
 
 
 def test_choice_follows_the_bytes() -> None:

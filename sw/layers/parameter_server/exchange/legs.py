@@ -119,20 +119,25 @@ class RawLeg(Leg):
         return split(data.view(np.float32), parts)
 
 
-class _Scaled:
-    """Multiplies by a power of two before the codec, and divides after it. This moves the error bound.
+class ScaledLeg(Leg):
+    """Values that a codec compresses somewhere, with their scale in two bytes.
 
+    They are multiplied by a power of two before the codec, and divided after it. This moves the error bound.
     "auto" brings the largest magnitude of a message into [0.5, 1). Each message can have its own scale, since
     the server restores every worker's values before it adds them. ``summing`` is the codec to use, for sums
     that do not depend on the workers' order: see `OwnScale`.
     """
 
-    def __init__(self, codec: StreamCodec, scale: Scale) -> None:
+    meta_bytes = 2
+
+    def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
         self.codec, self.scale = codec, check_scale(scale)
         self.exact, self.summing = codec.sums_exactly, codec.summing()
+        self.name = f"{'NIC' if self.tagged else codec.name}, scale {scale}"
         self._look = LostEnergy()
 
-    def up(self, values: Floats) -> int:
+    def _up(self, values: Floats) -> bytes:
+        """Scale values in place; return what `_down` needs."""
         if self.scale != "auto":
             scale = self.scale or 0
         elif self.codec.absolute_bound is None:
@@ -143,10 +148,10 @@ class _Scaled:
         self._look("the push of gradients", self.codec, values, scaling, auto=auto)
         if scale:
             values *= np.float32(2.0**scale)
-        return scale
+        return scale.to_bytes(2, "little", signed=True)
 
     @staticmethod
-    def down(values: Floats, meta: bytes) -> Floats:
+    def _down(values: Floats, meta: bytes) -> Floats:
         scale = int.from_bytes(meta, "little", signed=True)
         if not -MAX_SCALE <= scale <= MAX_SCALE:
             raise ValueError(f"the scale exponent is {scale:#x}, beyond {MAX_SCALE}")
@@ -155,32 +160,21 @@ class _Scaled:
         return values
 
 
-class ScaledLeg(Leg):
-    """Values that a codec compresses somewhere, with their scale in two bytes."""
-
-    meta_bytes = 2
-
-    def __init__(self, codec: StreamCodec, scale: Scale = "auto") -> None:
-        self._scaled = _Scaled(codec, scale)
-        self.exact = self._scaled.exact
-        self.name = f"{'NIC' if self.tagged else codec.name}, scale {scale}"
-
-
 class CodecLeg(ScaledLeg):
     """One codec stream of all parts, as a message (the software path)."""
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
-        scale = self._scaled.up(values)
-        codec, most = self._scaled.summing, self._scaled.summing.max_compressed_size(values.size)
+        meta, codec = self._up(values), self.summing
+        most = codec.max_compressed_size(values.size)
         room = np.empty(most, np.uint8)
         size = stream_in(room, codec, codec.compress(values, room), values, most)
-        return scale.to_bytes(2, "little", signed=True), room[:size]
+        return meta, room[:size]
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        codec, values = self._scaled.summing, np.empty(sum(count for _, count in parts), np.float32)
+        codec, values = self.summing, np.empty(sum(count for _, count in parts), np.float32)
         values_in(values, codec, codec.decompress(data, values.size, values), "decompress")
-        return split(self._scaled.down(values, meta), parts)
+        return split(self._down(values, meta), parts)
 
 
 class TaggedLeg(ScaledLeg):
@@ -194,13 +188,13 @@ class TaggedLeg(ScaledLeg):
 
     def encode(self, parts: Sequence[tuple[str, Floats]]) -> tuple[bytes, Data]:
         values = joined(parts)
-        scale = self._scaled.up(values)
+        meta = self._up(values)
         if self.exact:
-            self._scaled.summing.lossy(values, values)
-        return scale.to_bytes(2, "little", signed=True), values.view(np.uint8)
+            self.summing.lossy(values, values)
+        return meta, values.view(np.uint8)
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
-        return split(self._scaled.down(data.view(np.float32), meta), parts)
+        return split(self._down(data.view(np.float32), meta), parts)
 
 
 class EncodedLeg(Leg):
