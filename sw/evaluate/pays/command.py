@@ -20,7 +20,7 @@ from ..study import Study, measurement
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .ratios import TABLE_III, Ratio, RatioAt, agreed_scale, constant, of_file, of_synthetic, published
-from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, facts_of, predict
+from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
 SYNTHETIC = "synthetic"
@@ -155,7 +155,7 @@ def pays(
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
     study.rows = rows_of(found)
     study.facts = {
-        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **_facts_of(scene, found),
+        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **facts_of(found),
         "host": vars(host), "simulated": None if trial is None else trial._asdict(), "chart": None,
     }  # fmt: skip
     if study.output.plot is not None:
@@ -163,26 +163,29 @@ def pays(
         study.plot(lambda figure: chart.draw(figure, scene, points, title), 9.6, 4.2)
 
 
-def _facts_of(scene: Scenario, found: Prediction) -> dict[str, Any]:
-    """Return ratios, prediction and rates, for the JSON."""
-    form = scene.form
-    return {
-        **dict(zip(("ratio", "ratio_of_the_result"), scene.ratios, strict=True)),
-        **facts_of(found),
-        "coder": None if form.coder is None else vars(form.coder),
-    }  # fmt: skip
-
-
 def rows_of(found: Prediction) -> list[dict[str, Any]]:
-    """Return a row for each way: times in seconds, speed-ups, and the limit."""
+    """Return a row for each way: times in seconds, speed-ups, the limit, and what each resource needs."""
     return [
         {
-            "way": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
+            "name": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
             "over_ring_raw": found.raw.step / option.step, "over_ring_bf16": found.bf16.step / option.step,
-            "limit": option.exchange.limit,
+            "limit": option.exchange.limit, "link_seconds": option.exchange.link,
+            "processor_seconds": option.exchange.processor, "device_seconds": option.exchange.device,
+            "wire_bytes": option.exchange.wire_bytes,
         }
         for option in found.options
     ]  # fmt: skip
+
+
+def facts_of(found: Prediction) -> dict[str, Any]:
+    """Return ratios, prediction and rates, for the JSON."""
+    coder = found.scenario.form.coder
+    return {
+        **dict(zip(("ratio", "ratio_of_the_result"), found.scenario.ratios, strict=True)),
+        "options": rows_of(found), "speed_up_over_ring_raw": found.over_raw,
+        "speed_up_over_ring_bf16": found.over_bf16, "verdict": found.verdict, "reasons": found.reasons(),
+        "coder": None if coder is None else vars(coder),
+    }  # fmt: skip
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:

@@ -166,13 +166,12 @@ def hierarchical(
     the link across groups, where it differs (oversubscribed: less bandwidth per host).
     """
     groups = -(-ranks // group)
-    inside = {"size": size, "ranks": min(group, ranks), "host": host, "form": form, "all_hosts": ranks}
-    parts = [
-        ring(link=link, second=False, **inside),  # type: ignore[arg-type]
-        ring(size / min(group, ranks), groups, upper or link, host, form, unit=group, all_hosts=ranks),
-        ring(link=link, first=False, unit=groups, **inside),  # type: ignore[arg-type]
-    ]
-    return Exchange.of(*(part for part in parts if part.seconds))
+    inside, upper = min(group, ranks), upper or link
+    return Exchange.of(
+        ring(size, inside, link, host, form, second=False, all_hosts=ranks),
+        ring(size / inside, groups, upper, host, form, unit=group, all_hosts=ranks),
+        ring(size, inside, link, host, form, first=False, unit=groups, all_hosts=ranks),
+    )
 
 
 def worker_aggregator(

@@ -33,11 +33,11 @@ def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
     return Coder(**{name: 4 * x.size / took for name, took in seconds.items()})
 
 
-def host(repeats: int = 20) -> Host:
+def host() -> Host:
     """Measure rates of sums and of TCP over the loopback interface. It takes a fraction of a second."""
     x = sample()
     y = np.zeros_like(x)
-    seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, repeats)
+    seconds = best_seconds({"add": lambda: np.add(x, y, out=y)}, 20)
     return Host(add=x.nbytes / seconds["add"], stack=max(_stack() for _ in range(_TRIES)))
 
 

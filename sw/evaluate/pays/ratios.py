@@ -46,16 +46,16 @@ def constant(value: float) -> Ratio:
     return lambda ranks: value
 
 
-def published(network: str, k: int, corrected: bool = True) -> Ratio:
+def published(network: str, k: int) -> Ratio:
     """Return the ratio of a network in the paper's Table III, for k = 10, 8 or 6.
 
-    Raises ``ValueError`` for others. ``corrected``: with the 10-bit and 18-bit columns of AlexNet and VGG-16
-    at 2^-10 exchanged, as the other rows demand (docs/paper.md says why).
+    Raises ``ValueError`` for others. The 10-bit and 18-bit columns of AlexNet and VGG-16 at 2^-10 are
+    exchanged, as the other rows demand (docs/paper.md says why).
     """
     if network not in TABLE_III or k not in TABLE_III[network]:
         raise ValueError(f"Table III has {', '.join(TABLE_III)} at k = 10, 8, 6, not {network!r} at k = {k}")
     zero, eight, sixteen, whole = TABLE_III[network][k]
-    if corrected and k == 10 and network in ("alexnet", "vgg16"):
+    if k == 10 and network in ("alexnet", "vgg16"):
         eight, sixteen = sixteen, eight
     return constant(bits_ratio((zero, eight, sixteen, whole)))
 

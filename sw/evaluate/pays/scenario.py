@@ -3,7 +3,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ...collectives import default_group_size
 from .costs import Form, Host, Link
@@ -225,61 +225,35 @@ def _blocks(scene: Scenario) -> str:
     return f"{scene.buckets} bucket{'s' * (scene.buckets > 1)}, blocks of {each / 1e3:.3g} kB"
 
 
-def _step(scene: Scenario, exchange: Exchange) -> float:
-    return scene.compute + max(0.0, exchange.seconds - scene.overlap * scene.compute)
-
-
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
-    """Return all exchanges of a step, of ``size`` bytes of values as ``form`` counts them."""
-    part = size / scene.buckets
+    """Return one exchange of a step, of a bucket of ``size`` bytes of values as ``form`` counts them."""
     if topology == "ring":
-        one = ring(part, scene.nodes, scene.link, scene.host, form)
-    elif topology == "hierarchical":
+        return ring(size, scene.nodes, scene.link, scene.host, form)
+    if topology == "hierarchical":
         bandwidth = scene.link.bandwidth / scene.oversubscription
         upper = replace(scene.link, bandwidth=bandwidth)
-        one = hierarchical(part, scene.nodes, scene.link, scene.host, form, scene.groups_of, upper)
-    else:
-        back = form if scene.down else Form(bytes_per_value=form.bytes_per_value)
-        system = worker_aggregator if topology == "worker-aggregator" else parameter_server
-        one = system(part, scene.nodes, scene.link, scene.host, form, back)
-    return one.times(scene.buckets)
+        return hierarchical(size, scene.nodes, scene.link, scene.host, form, scene.groups_of, upper)
+    back = form if scene.down else Form(bytes_per_value=form.bytes_per_value)
+    system = worker_aggregator if topology == "worker-aggregator" else parameter_server
+    return system(size, scene.nodes, scene.link, scene.host, form, back)
 
 
 def predict(scene: Scenario) -> Prediction:
     """Predict the times of a step. A cast to bf16 costs nothing here, as on a GPU. It takes milliseconds."""
-    narrow = scene.gradients == "bfloat16"
-    raw_form = Form(bytes_per_value=2 if narrow else 4)
-    raw = exchange_of(scene, scene.size, raw_form, "ring")
+    raw = Form(bytes_per_value=2 if scene.gradients == "bfloat16" else 4)
     half = Form(bytes_per_value=2)
-    plain = exchange_of(scene, scene.size, raw_form, scene.topology)
-    found = exchange_of(scene, *scene.coded, scene.topology)
     where = {"software": "software codec", "nic": "NIC", "box": "box", "none": "nothing"}[scene.form.where]
 
-    def option(name: str, exchange: Exchange) -> Option:
-        return Option(name, exchange, _step(scene, exchange))
+    def option(name: str, size: float, form: Form, topology: Topology) -> Option:
+        exchange = exchange_of(scene, size / scene.buckets, form, topology).times(scene.buckets)
+        step = scene.compute + max(0.0, exchange.seconds - scene.overlap * scene.compute)
+        return Option(name, exchange, step)
 
     return Prediction(
-        scene, option(RING_RAW, raw), option(RING_BF16, exchange_of(scene, 2 * scene.values, half, "ring")),
-        option(f"{scene.topology} raw", plain),
-        option(f"{scene.topology} bf16", exchange_of(scene, 2 * scene.values, half, scene.topology)),
-        option(f"{scene.topology}, {where}", found),
-    )  # fmt: skip
-
-
-def facts_of(prediction: Prediction) -> dict[str, Any]:
-    """Return the prediction as the JSON holds it."""
-
-    def facts(option: Option) -> dict[str, Any]:
-        exchange = option.exchange
-        return {
-            "name": option.name, "exchange_seconds": exchange.seconds, "step_seconds": option.step,
-            "limit": exchange.limit, "link_seconds": exchange.link, "processor_seconds": exchange.processor,
-            "device_seconds": exchange.device, "wire_bytes": exchange.wire_bytes,
-        }  # fmt: skip
-
-    return {
-        "options": [facts(option) for option in prediction.options],
-        "speed_up_over_ring_raw": prediction.over_raw,
-        "speed_up_over_ring_bf16": prediction.over_bf16,
-        "verdict": prediction.verdict, "reasons": prediction.reasons(),
-    }  # fmt: skip
+        scene,
+        option(RING_RAW, scene.size, raw, "ring"),
+        option(RING_BF16, 2 * scene.values, half, "ring"),
+        option(f"{scene.topology} raw", scene.size, raw, scene.topology),
+        option(f"{scene.topology} bf16", 2 * scene.values, half, scene.topology),
+        option(f"{scene.topology}, {where}", *scene.coded, scene.topology),
+    )

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .exchange import Exchange, ring
-from .scenario import Scenario
+from .scenario import Scenario, exchange_of
 
 Times = NDArray[np.float64]
 
@@ -44,31 +43,19 @@ def _ring(ready: Times, steps: int, each: float, jitter: float, random: np.rando
     return ready
 
 
-def _levels(scene: Scenario) -> list[tuple[int, int, float, int]]:
-    """List axis (0: across groups), ranks, seconds of a step, and steps.
-
-    They are in the order in which they run.
-    """
-    size, form = scene.coded[0] / scene.buckets, scene.coded[1]
-    link, host = scene.link, scene.host
-    whole = {"host": host, "form": form, "all_hosts": scene.nodes}
-
-    def level(axis: int, ranks: int, exchange: Exchange, halves: int) -> tuple[int, int, float, int]:
-        steps = halves * (ranks - 1)
-        return axis, ranks, exchange.seconds / steps if steps else 0.0, steps
-
+def _levels(scene: Scenario) -> list[tuple[int, float, int]]:
+    """List axis (0: across groups), seconds of a step, and steps, in the order in which they run."""
+    size, form = scene.coded
+    found = exchange_of(scene, size / scene.buckets, form, scene.topology)
     if scene.topology == "ring":
-        return [level(1, scene.nodes, ring(size, scene.nodes, link, host, form), 2)]
-    group = scene.groups_of
-    if scene.nodes % group:
-        raise ValueError(f"a simulated group must divide the {scene.nodes} nodes, not {group}")
-    across = scene.nodes // group
-    upper = type(link)(link.bandwidth / scene.oversubscription, link.latency, link.mtu, link.framing)
-    return [
-        level(1, group, ring(size, group, link, second=False, **whole), 1),  # type: ignore[arg-type]
-        level(0, across, ring(size / group, across, upper, unit=group, **whole), 2),  # type: ignore[arg-type]
-        level(1, group, ring(size, group, link, first=False, unit=across, **whole), 1),  # type: ignore[arg-type]
-    ]
+        rings = [(1, found, 2 * (scene.nodes - 1))]
+    else:
+        group = scene.groups_of
+        if scene.nodes % group:
+            raise ValueError(f"a simulated group must divide the {scene.nodes} nodes, not {group}")
+        steps = (group - 1, 2 * (scene.nodes // group - 1), group - 1)
+        rings = list(zip((1, 0, 1), found.parts, steps, strict=True))
+    return [(axis, each.seconds / steps if steps else 0.0, steps) for axis, each, steps in rings]
 
 
 def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
@@ -83,7 +70,7 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     if not 0 <= jitter <= MOST_JITTER:
         raise ValueError(f"jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     levels = _levels(scene)
-    work = scene.nodes * scene.buckets * sum(steps for _, _, _, steps in levels)
+    work = scene.nodes * scene.buckets * sum(steps for *_, steps in levels)
     if work > MOST_STEPS:
         raise ValueError(
             f"a simulation takes at most {MOST_STEPS:.0e} steps of all hosts "
@@ -94,9 +81,9 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     group = scene.nodes if scene.topology == "ring" else scene.groups_of
     ready = np.zeros((scene.nodes // group, group))
     for _ in range(scene.buckets):
-        for axis, _ranks, each, steps in levels:
+        for axis, each, steps in levels:
             along = ready if axis == 1 else np.ascontiguousarray(ready.T)
             along = _ring(along, steps, each, jitter, random)
             ready = along if axis == 1 else np.ascontiguousarray(along.T)
-    even = scene.buckets * sum(each * steps for _, _, each, steps in levels)
+    even = scene.buckets * sum(each * steps for _, each, steps in levels)
     return Simulated(float(ready.min()), float(np.median(ready)), float(ready.max()), even)

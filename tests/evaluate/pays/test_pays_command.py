@@ -16,7 +16,9 @@ from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.commands.speed import synthetic
 from inceptionn.evaluate.bench.collective import pays as bench
 from inceptionn.evaluate.bench.collective.variants import RING_BF16, RING_RAW
-from inceptionn.evaluate.pays import Coder, Form, Host, Link, constant, measure, of_values
+from inceptionn.evaluate.pays import measure
+from inceptionn.evaluate.pays.costs import Coder, Form, Host, Link
+from inceptionn.evaluate.pays.ratios import constant, of_values
 from inceptionn.transport import Transport
 
 

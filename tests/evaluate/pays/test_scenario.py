@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from inceptionn.evaluate.pays import Coder, Form, Host, Link, Scenario, constant, predict
+from inceptionn.evaluate.pays.costs import Coder, Form, Host, Link
+from inceptionn.evaluate.pays.ratios import constant
+from inceptionn.evaluate.pays.scenario import Scenario, predict
 from inceptionn.evaluate.pays.simulation import simulate
 
 FAST = Coder(8e9, 8e9, 8e9, 8e9)
