@@ -17,6 +17,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import numpy as np
 import pytest
+from commands import leaves
 
 from inceptionn import cli
 from inceptionn.hdl.control.registers import REGISTERS
@@ -65,18 +66,7 @@ NUMBERS = {
 }
 
 
-def leaves() -> Iterator[tuple[str, cli.Command]]:
-    """Every command that does something, by the words that call it."""
-    stack = list(cli.COMMANDS.items())
-    while stack:
-        name, command = stack.pop()
-        if command.commands is None:
-            yield name, command
-        else:
-            stack += [(f"{name} {word}", below) for word, below in command.commands.items()]
-
-
-COMMANDS = dict(sorted(leaves()))
+COMMANDS = leaves()
 
 
 def parameters(name: str) -> Iterator[tuple[str, bool, type]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import leaves
 from rich.text import Text
 
 import inceptionn.boards
@@ -100,20 +101,7 @@ def test_nothing_else_prints_with_rich() -> None:
     assert [path.name for path in users] == ["console.py"]
 
 
-def leaves() -> Iterator[tuple[str, Any]]:
-    """Every command of the command line that does something, with the words that call it."""
-    stack = list(cli.COMMANDS.items())
-    while stack:
-        name, command = stack.pop()
-        if command.commands is not None:
-            stack += [(f"{name} {further}", below) for further, below in command.commands.items()]
-        else:
-            yield name, cli._load(name.split()[-1], command)
-
-
-COMMANDS = dict(leaves())
-
-
+COMMANDS = {name: cli._load(name.split()[-1], command) for name, command in leaves().items()}
 BENCHES = [name for name in COMMANDS if name.startswith("bench ")]
 WITH_ROWS = [*BENCHES, "pays", "scale", "report", "timing", "cluster bench", "regs counters"]
 """Commands whose JSON holds rows."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from inceptionn import Codec
+from inceptionn.layers.a2dtwp import AWP, Oracle, adt, bitpack, bitunpack
 from inceptionn.layers.gradiveq.pca import dimension_of
 from inceptionn.layers.gradiveq.phases import Phases
 from inceptionn.layers.gradiveq.qsgd import QSGD
@@ -21,7 +22,8 @@ from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
 from inceptionn.layers.parameter_server.plan import Plan
 from inceptionn.layers.ssd_sgd import GLU, Costs, DCASGDa, LocalSGD, gain, ssd_time
 
-NAN = math.nan
+NAN, TEN = math.nan, np.arange(10, dtype=np.float32)
+OF_TYPE = "a schedule, not None", "an integer", "a float32 array"
 
 
 def rows(*data: int) -> Any:
@@ -29,6 +31,35 @@ def rows(*data: int) -> Any:
 
 
 REFUSALS: dict[Any, list[tuple[Any, str]]] = {
+    "a2dtwp.awp": [
+        (lambda: AWP(["w"], threshold=float("nan")), "threshold must be finite, not nan"),
+        (lambda: AWP(["w"], interval=0), "interval must be at least 1 batch, not 0"),
+        (lambda: AWP(["w"], increment=0), "increment must be 1..32 bits, not 0"),
+        (lambda: AWP(["w"], initial=33), "initial must be 1..32 bits, not 33"),
+        (lambda: AWP([]), "there must be layers, and keys in each of them, not []"),
+        (lambda: AWP({"a": ["w"], "b": ["w"]}), "key 'w' is in two layers"),
+        (lambda: Oracle(0), "round_to must be 1..4 bytes, not 0"),
+        (lambda: Oracle({"w": 5}), "round_to must be 1..4 bytes, not 5"),
+        (lambda: Oracle(2.5), "round_to must be an integer, not 2.5"),
+        (lambda: AWP(["w"], interval=1.5), "interval must be an integer, not 1.5"),
+    ],
+    "a2dtwp.adt": [
+        (lambda: bitpack(TEN, 0), "round_to must be 1..4 bytes, not 0"),
+        (lambda: bitpack(TEN, 5), "round_to must be 1..4 bytes, not 5"),
+        (lambda: bitpack(TEN, 2.0), "round_to must be an integer, not 2.0"),
+        (lambda: bitpack(TEN.astype(float), 2), "weights must be a float32 array, not float64"),
+        (lambda: bitpack([1.0], 2), "weights must be a float32 array, not <class 'list'>"),
+        (lambda: bitpack(TEN, 2, bytearray(19)), "out must hold 20 bytes, 2 for each of 10"),
+        (lambda: bitpack(TEN, 2, bytes(20)), "out must be C-contiguous and writable"),
+        (lambda: bitpack(TEN, 4, TEN), "out must not overlap the values"),
+        (lambda: bitpack(TEN, 2, threads=0), "threads must be 1..4096, not 0"),
+        (lambda: bitunpack(bytes(7), 2), "packed must be a multiple of 2 bytes, not 7"),
+        (lambda: bitunpack(bytes(8), 2, TEN), "out must hold 4 values, not 10"),
+        (lambda: bitunpack(bytes(40), 4, TEN[::-1]), "out must be C-contiguous and writable"),
+        (lambda: bitunpack(TEN, 4, TEN), "out must not overlap the values"),
+        (lambda: adt.round_to_of(33), "bits must be 1..32, not 33"),
+        (lambda: adt.force_path("mmx"), "numpy, not 'mmx'"),
+    ],
     "parallax.transfer_model": [
         (lambda: choose(1, 2, 1.5, row_bytes=1), "alpha must be within 0..1, not 1.5"),
         (lambda: choose(1, 0, 1, row_bytes=1), "N must be at least 1, not 0"),
@@ -133,7 +164,7 @@ REFUSALS: dict[Any, list[tuple[Any, str]]] = {
     ("call", "text"), [pytest.param(*case, id=name) for name, cases in REFUSALS.items() for case in cases]
 )
 def test_refusals(call: Any, text: str) -> None:
-    kind = TypeError if "a schedule, not None" in text else ValueError
+    kind = TypeError if any(word in text for word in OF_TYPE) else ValueError
     with pytest.raises(kind, match=re.escape(text)) as caught:
         call()
     assert type(caught.value) is kind

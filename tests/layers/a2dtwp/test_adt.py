@@ -77,32 +77,6 @@ def test_shapes_and_views(path: str) -> None:
     assert bitunpack(b"", 3).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (lambda x: bitpack(x, 0), ValueError, "round_to must be 1..4 bytes, not 0"),
-        (lambda x: bitpack(x, 5), ValueError, "round_to must be 1..4 bytes, not 5"),
-        (lambda x: bitpack(x, 2.0), TypeError, "round_to must be an integer, not 2.0"),
-        (lambda x: bitpack(x.astype(float), 2), TypeError, "weights must be a float32 array, not float64"),
-        (lambda x: bitpack([1.0], 2), TypeError, "weights must be a float32 array, not <class 'list'>"),
-        (lambda x: bitpack(x, 2, bytearray(19)), ValueError, "out must hold 20 bytes, 2 for each of 10"),
-        (lambda x: bitpack(x, 2, bytes(20)), ValueError, "out must be C-contiguous and writable"),
-        (lambda x: bitpack(x, 4, x), ValueError, "out must not overlap the values"),
-        (lambda x: bitpack(x, 2, threads=0), ValueError, "threads must be 1..4096, not 0"),
-        (lambda x: bitunpack(bytes(7), 2), ValueError, "packed must be a multiple of 2 bytes, not 7"),
-        (lambda x: bitunpack(bytes(8), 2, x), ValueError, "out must hold 4 values, not 10"),
-        (lambda x: bitunpack(bytes(40), 4, x[::-1]), ValueError, "out must be C-contiguous and writable"),
-        (lambda x: bitunpack(x, 4, x), ValueError, "out must not overlap the values"),
-        (lambda x: adt.round_to_of(33), ValueError, "bits must be 1..32, not 33"),
-        (lambda x: adt.force_path("mmx"), ValueError, "numpy, not 'mmx'"),
-    ],
-)
-def test_wrong_arguments(call: object, error: type[Exception], text: str) -> None:
-    with pytest.raises(error) as caught:
-        call(words(10))  # type: ignore[operator]
-    assert text in str(caught.value)
-
-
 def test_bits_to_bytes() -> None:
     assert [adt.round_to_of(bits) for bits in (1, 8, 9, 14, 16, 24, 25, 32)] == [1, 1, 2, 2, 2, 3, 4, 4]
 
