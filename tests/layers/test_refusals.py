@@ -15,12 +15,11 @@ from inceptionn.layers.gradiveq.phases import Phases
 from inceptionn.layers.gradiveq.qsgd import QSGD
 from inceptionn.layers.gradiveq.slicing import Slicing
 from inceptionn.layers.parallax import PartitionSearch, SparsityMeter, choose, fit
-from inceptionn.layers.parallax.exchange.partitions import Partitions
-from inceptionn.layers.parallax.exchange.row_sets import decode_rows
+from inceptionn.layers.parallax.exchange.row_sets import Partitions, decode_rows
 from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, StepDecay, WarmUp
 from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
 from inceptionn.layers.parameter_server.plan import Plan
-from inceptionn.layers.ssd_sgd import GLU, Costs, DCASGDa, LocalSGD, gain, ssd_time
+from inceptionn.layers.ssd_sgd import GLU, Costs, DCASGDa, LocalSGD, ssd_time
 
 NAN, TEN = math.nan, np.arange(10, dtype=np.float32)
 OF_TYPE = "a schedule, not None", "an integer", "a float32 array"
@@ -118,12 +117,6 @@ REFUSALS: dict[Any, list[tuple[Any, str]]] = {
     ],
     "ssd_sgd.time_model": [
         (lambda: ssd_time(Costs(1, (1,), (1,), (1,)), 0), "k must be at least 1, not 0"),
-        (lambda: gain(Costs(1, (2,), (3,), (1,)), 2), "case 3"),
-        # All but the first layer's communication is hidden.
-        (
-            lambda: gain(Costs(1, (5, 1), (30, 2), (5, 1)), 2),
-            "L-1 compute for 5 s and layers 2 to L communicate for 2 s",
-        ),
         (lambda: Costs(1, (1, 2), (1,), (1,)), "one entry per layer"),
         (lambda: Costs(1, (1,), (-1,), (1,)), "times must be at least 0, not -1"),
     ],

@@ -161,7 +161,7 @@ class AWP:
             for name, layer in self.layers.items()
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Restore a `state_dict` of an AWP with the same layers; ``ValueError`` that names the field."""
         fields, found = Fields(state, self.layers), {}
         for name, layer in self.layers.items():
@@ -211,7 +211,7 @@ class Oracle:
     def state_dict(self) -> None:
         """Return nothing: the format is fixed."""
 
-    def load_state_dict(self, state: None) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Do nothing, since the format is fixed. Raise ``ValueError`` for a state."""
         if state is not None:
             raise ValueError(f"{self.name} keeps no state")

@@ -2,39 +2,21 @@
 """Weights in AWP's current format, for the transfers from servers to workers."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...collectives import StreamCodec
 from ..fields import Fields
 from ..parameters import Floats
-from .adt import Bytes, bitpack, bitunpack, truncate
+from .adt import bitpack, bitunpack, truncate
+from .awp import AWP, Oracle
 
 _HEAD = 1
 """Length of the header of packed values, which holds the number of bytes of each."""
-
-
-class Precision(Protocol):
-    """The interface of `AWP` and `Oracle`, which decide the format."""
-
-    name: str
-
-    def observe(self, key: str, weights: Floats) -> None:
-        """Take a key's weights after a batch."""
-
-    def round_to(self, key: str) -> int:
-        """Return the current format of a key in bytes."""
-
-    def groups(self, keys: Iterable[str]) -> list[tuple[str, ...]]:
-        """Group the keys; those of a group share a format."""
-
-    def state_dict(self) -> Any:
-        """Return its state, as a JSON value."""
-
-    def load_state_dict(self, state: Any) -> None:
-        """Restore a `state_dict`. Raise ``ValueError`` for anything else."""
+Precision = AWP | Oracle
+"""What decides the format."""
 
 
 class AdtEncoding:
@@ -57,11 +39,11 @@ class AdtEncoding:
         """Bytes per value in the last encoded part of each key."""
         self._seen: dict[str, tuple[float, float]] = {}
 
-    def encode(self, key: str, values: Floats) -> Bytes:
-        """Encode float32 values as uint8[1 + round_to * size]."""
+    def encode(self, key: str, values: Floats) -> memoryview:
+        """Encode float32 values in 1 + round_to * size bytes."""
         return self.encode_all([(key, values)])[0]
 
-    def encode_all(self, parts: Sequence[tuple[str, Floats]]) -> list[Bytes]:
+    def encode_all(self, parts: Sequence[tuple[str, Floats]]) -> list[memoryview]:
         """Encode several keys of one batch, as `encode` does, after AWP has examined all of them."""
         flat = [(key, values.reshape(-1)) for key, values in parts]
         for key, values in flat:
@@ -71,12 +53,9 @@ class AdtEncoding:
                 self.precision.observe(key, values)
         return [self._packed(key, values) for key, values in flat]
 
-    def _packed(self, key: str, values: Floats) -> Bytes:
-        round_to = self.sent[key] = self.precision.round_to(key)
-        data = np.empty(_HEAD + round_to * values.size, np.uint8)
-        data[0] = round_to
-        bitpack(values, round_to, data[_HEAD:])
-        return data
+    def _packed(self, key: str, values: Floats) -> memoryview:
+        self.sent[key] = self.precision.round_to(key)
+        return AdtCodec(self.sent[key]).compress(values)
 
     def decode(self, key: str, data: Any, count: int) -> Floats:
         """Decode float32[count]. Raise ``ValueError`` for anything that `encode` does not make."""

@@ -5,40 +5,25 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...transport import Transport
 from ..fields import Fields
 from ..parameters import Floats
-from ..traffic import Traffic
 from .compressed_domain import MOST_SCALE, Run
 from .compressors import Slices
 from .pca import Compressor
-from .phases import Phases
-from .qsgd import QSGD
+
+if TYPE_CHECKING:
+    from .system import GradiVeQ
 
 Apply = Callable[[], None]
 Samples = tuple[list[Floats], NDArray[np.float64] | None]
 
 
-class Exchange(Protocol):
-    """The attributes of `GradiVeQ` that make up its state."""
-
-    transport: Transport
-    settings: dict[str, str]
-    step: int
-    loss: float
-    phases: Phases
-    quantiser: QSGD | None
-    slices: list[Slices]
-    runs: list[Run]
-    traffic: Traffic
-
-
-def state_of(exchange: Exchange) -> dict[str, Any]:
+def state_of(exchange: "GradiVeQ") -> dict[str, Any]:
     """Copy everything that the next steps depend on, and the counters."""
     quantiser = exchange.quantiser
     return {
@@ -68,7 +53,7 @@ def _sampled(slices: Slices) -> dict[str, Any]:
     return {"samples": samples, "total": None if slices.total is None else slices.total.copy()}
 
 
-def checked(exchange: Exchange, state: Any) -> tuple[dict[str, Any], Apply]:
+def checked(exchange: "GradiVeQ", state: Any) -> tuple[dict[str, Any], Apply]:
     """Check a state.
 
     Returns the terms that must be equal at all ranks, and a function that applies the state. Raises

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD (Xu et al., 2021): servers update globally, workers locally, and pull every k steps.
 
-`trainer` is Algorithm 1, `local_update` Algorithm 2 with its alternatives, `time_model` equations 2 to 7.
+`trainer` is Algorithm 1, `local_update` Algorithm 2 with its alternatives, `time_model` equations 2 to 4.
 """
 
 from .local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate
-from .time_model import Costs, case, gain, layer_communication, ssd_time, ssgd_time
+from .time_model import Costs, case, ssd_time, ssgd_time
 from .trainer import SSDSGD
 
 __all__ = [
@@ -17,8 +17,6 @@ __all__ = [
     "LocalSGD",
     "LocalUpdate",
     "case",
-    "gain",
-    "layer_communication",
     "ssd_time",
     "ssgd_time",
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The paper's model of iteration times: equations 2, 3, 4 and 7, in seconds.
+"""The paper's model of iteration times: equations 2 to 4, in seconds.
 
 Layers are numbered from 1 at the input. Gradients become ready from layer L down to layer 1, and layers
 communicate one after the other. A program that pushes all gradients at once, after the backward computation,
@@ -10,21 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-def layer_communication(send: float, pull: float, sync: float, update: float) -> float:
-    """Return equation 3's ``h_c = h_s + h_r + h_sync + h_up``.
-
-    They are one layer's push, pull, wait and update.
-    """
-    return send + pull + sync + update
-
-
 @dataclass(frozen=True)
 class Costs:
     """The parts of an iteration, in seconds. Sequences have one entry per layer, layer 1 first.
 
-    ``forward`` is T_f, ``backward`` h_b, ``communication`` h_c (from `layer_communication`), and ``send``
-    h_s. ``local_update`` is h_loc^1, the local update of the first layer, since the next iteration begins
-    after it.
+    ``forward`` is T_f, ``backward`` h_b, ``communication`` h_c (by equation 3 a layer's push, wait, update
+    and pull), and ``send`` h_s. ``local_update`` is h_loc^1, the local update of the first layer, since the
+    next iteration begins after it.
 
     Raises ``ValueError`` for sequences that are empty or of different lengths, or for a time below 0.
     """
@@ -59,21 +51,13 @@ class Costs:
         return sum(self.send)
 
 
-def _bound_by_computation(costs: Costs) -> bool:
-    """Decide the case of equation 2.
-
-    It is whether the backward computation hides all communication but layer 1's.
-    """
-    return sum(costs.backward[:-1]) > sum(costs.communication[1:])
-
-
 def ssgd_time(costs: Costs) -> float:
     """Return one iteration of SSGD by equation 2.
 
     ``T_f + T_b + h_c^1`` if the backward computation of layers 1 to L-1 takes longer than the communication
     of layers 2 to L, else ``T_f + T_c + h_b^L``.
     """
-    if _bound_by_computation(costs):
+    if sum(costs.backward[:-1]) > sum(costs.communication[1:]):
         return costs.forward + costs.t_b + costs.communication[0]
     return costs.forward + costs.t_c + costs.backward[-1]
 
@@ -108,28 +92,3 @@ def ssd_time(costs: Costs, k: int) -> float:
     if which == 1:
         return f + b + local + (costs.t_c + last - f - 2 * b - local) / k
     return costs.t_s + (costs.t_c + last - b - costs.t_s) / k
-
-
-def gain(costs: Costs, k: int) -> float:
-    """Return the time that k iterations of SSD-SGD save over k of SSGD, by equation 7.
-
-    Communication must limit SSGD. In case 1 it is ``(k-1)(T_c - T_b + h_b^L - h_loc^1) + (T_f + T_b)``. In
-    case 2 it is ``k T_f + (k-1)/2 T_c + (k-1) h_b^L + T_b``, with ``T_c / 2`` for the sum of h_s. (In Section
-    2.2, T_c is more than twice that sum; equation 7 sets them equal "for simplicity".) Raises ``ValueError``
-    in case 3, which the paper does not cover, if computation limits SSGD, and for k below 1.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k!r}")
-    f, b, last = costs.forward, costs.t_b, costs.backward[-1]
-    which = case(costs)
-    if which == 3:
-        raise ValueError("equation 7 is for cases 1 and 2; here the computation ends after the pull (case 3)")
-    if _bound_by_computation(costs):
-        raise ValueError(
-            "equation 7 is for SSGD bound by communication; here layers 1 to L-1 compute for "
-            f"{sum(costs.backward[:-1]):g} s and layers 2 to L communicate for "
-            f"{sum(costs.communication[1:]):g} s"
-        )
-    if which == 1:
-        return (k - 1) * (costs.t_c - b + last - costs.local_update) + f + b
-    return k * f + (k - 1) / 2 * costs.t_c + (k - 1) * last + b

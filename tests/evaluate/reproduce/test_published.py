@@ -88,14 +88,6 @@ def test_vgg_does_not_add_up() -> None:
     assert 100 * 35.25 / TABLE_II["VGG-16"][-1] == pytest.approx(4.3, abs=0.05)
 
 
-def test_size_of_hdc() -> None:
-    def megabytes(hidden: int) -> float:
-        widths = [784, *[500] * hidden, 10]
-        return 4e-6 * sum(a * b + b for a, b in zip(widths, widths[1:], strict=False))
-
-    assert (megabytes(4), megabytes(2)) == pytest.approx((4.6, 2.6), abs=0.06)
-
-
 def test_numbers_of_the_other_papers() -> None:
     whole, packed = (sum(row[place] for row in A2DTWP_TABLE_II.values()) for place in (0, 1))
     awp, *adt = (A2DTWP_TABLE_II[name][1] for name in ("AWP (l2-norm)", "ADT (Bitpack)", "ADT (Bitunpack)"))

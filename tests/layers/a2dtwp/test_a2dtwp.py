@@ -98,7 +98,7 @@ def test_encoding_sees_a_batch_once() -> None:
     encoding = AdtEncoding(AWP(["w"], threshold=0.0, interval=1))
     for norm, bytes_each in ((3, 1), (3, 1), (2, 2), (2, 2), (1, 3)):
         data = encoding.encode("w", of_norm(norm))
-        assert data.size == 1 + 2 * bytes_each
+        assert data.nbytes == 1 + 2 * bytes_each
         assert encoding.sent == {"w": bytes_each}
         found = encoding.decode("w", data, 2)
         assert found.tobytes() == adt.truncate(of_norm(norm), bytes_each).tobytes()

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from inceptionn.layers.parallax import CostModel, PartitionSearch, SparsityMeter, choose, fit, transfer_model
-from inceptionn.layers.parallax.exchange.partitions import Partitions
-from inceptionn.layers.parallax.exchange.row_sets import decode_rows, encode_rows, most_row_bytes
+from inceptionn.layers.parallax.exchange.row_sets import Partitions, decode_rows, encode_rows, most_row_bytes
 
 
 def test_choice_follows_the_bytes() -> None:

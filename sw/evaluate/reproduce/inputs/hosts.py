@@ -33,19 +33,17 @@ def times(
 
     There is one host per worker's gradient (float32[n] each). The paper's aggregator is one more host.
     """
-    apart = [name for name in variants if name.startswith(PAPERS)]
-    together = [name for name in variants if name not in apart]
-    found = _times(gradients, rate, together, repeats) if together else {}
-    return found | (_times([gradients[0], *gradients], rate, apart, repeats) if apart else {})
-
-
-def _times(
-    gradients: Sequence[Floats], rate: float, variants: Sequence[str], repeats: int
-) -> dict[str, float]:
-    with Network(len(gradients), rate) as network:
-        paths = [network.folder / f"gradient-{rank}.npy" for rank in range(len(gradients))]
-        for path, gradient in zip(paths, gradients, strict=True):
-            np.save(path, gradient)
-        files = {("gradient", 0): [str(path) for path in paths]}
-        lines = measured(network, files, BOUND, repeats, tuple(variants))
-        return {variant: seconds for (_, _, variant), seconds in lines}
+    found = {}
+    for apart in (False, True):
+        names = tuple(name for name in variants if name.startswith(PAPERS) == apart)
+        held = [gradients[0], *gradients] if apart else gradients
+        if not names:
+            continue
+        with Network(len(held), rate) as network:
+            paths = [network.folder / f"gradient-{rank}.npy" for rank in range(len(held))]
+            for path, gradient in zip(paths, held, strict=True):
+                np.save(path, gradient)
+            files = {("gradient", 0): [str(path) for path in paths]}
+            for (_, _, variant), seconds in measured(network, files, BOUND, repeats, names):
+                found[variant] = seconds
+    return found

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from ....collectives import Raw, WireForm, arriving, exchanged, sums_exactly
 from ...parameters import Floats
 from ...traffic import Traffic
-from .partitions import Partitions
-from .row_sets import Rows, check_rows, decode_rows, encode_rows, most_row_bytes
+from .row_sets import Partitions, Rows, check_rows, decode_rows, encode_rows, most_row_bytes
 
 if TYPE_CHECKING:
     from ....transport import Transport
