@@ -15,15 +15,14 @@ from inceptionn.collectives import allreduce_comp
 from inceptionn.tos.mark import TosError, is_tagged, tag, tagged, tos_of, untag
 from inceptionn.transport import connect
 
-FAMILIES = [socket.AF_INET, socket.AF_INET6]
+HOSTS = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 
-@pytest.fixture(params=FAMILIES, ids=["IPv4", "IPv6"])
+@pytest.fixture(params=HOSTS, ids=["IPv4", "IPv6"])
 def family(request: pytest.FixtureRequest) -> int:
-    host = "127.0.0.1" if request.param == socket.AF_INET else "::1"
     try:
         with socket.socket(request.param) as sock:
-            sock.bind((host, 0))
+            sock.bind((HOSTS[request.param], 0))
     except OSError:
         pytest.skip("no such addresses here")
     family: int = request.param
@@ -32,9 +31,8 @@ def family(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def pair(family: int) -> Iterator[tuple[socket.socket, socket.socket]]:
-    host = "127.0.0.1" if family == socket.AF_INET else "::1"
     with socket.socket(family) as listener:
-        listener.bind((host, 0))
+        listener.bind((HOSTS[family], 0))
         listener.listen()
         with socket.create_connection(listener.getsockname()[:2]) as one:
             other, _ = listener.accept()
@@ -79,10 +77,9 @@ def test_context_restores_what_was_there(pair: tuple[socket.socket, socket.socke
 
 
 def test_what_a_marked_listener_accepts_is_marked(family: int) -> None:
-    host = "127.0.0.1" if family == socket.AF_INET else "::1"
     with socket.socket(family) as listener:
         tag(listener)
-        listener.bind((host, 0))
+        listener.bind((HOSTS[family], 0))
         listener.listen()
         with socket.create_connection(listener.getsockname()[:2]):
             accepted, _ = listener.accept()

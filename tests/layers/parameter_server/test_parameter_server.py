@@ -19,8 +19,11 @@ DATA = digits()
 STEPS = 12
 
 
-def train(transport: Transport, steps: int = STEPS, **settings: Any) -> Any:
-    """Train; return the final weights as one vector, or None for a separate server, and the group."""
+def train(transport: Transport, steps: int = STEPS, stop: int | None = None, **settings: Any) -> Any:
+    """Train; return the final weights as one vector, or None for a separate server, and the group.
+
+    At the step ``stop`` the power is cut.
+    """
     rule = settings.pop("optimizer", None) or MomentumSGD(0.1)
     with ParameterServer(transport, MODEL.initial(), rule, **settings) as group:
         if group.worker is None:
@@ -30,6 +33,8 @@ def train(transport: Transport, steps: int = STEPS, **settings: Any) -> Any:
         batches = Batches(DATA.train, 8, worker.index, worker.count)
         weights = worker.pull()
         for step in range(worker.step, steps):
+            if step == stop:
+                raise RuntimeError("power cut")
             worker.push(MODEL.gradients(weights, batches.at(step)))
             weights = worker.pull()
         assert worker.step == max(steps, group.start_step)
@@ -251,18 +256,7 @@ def test_settings_that_differ(threads: Group) -> None:
 def test_a_restart_goes_on_with_the_same_bits(group: Group, tmp_path: Path) -> None:
     settings = {"checkpoints": tmp_path, "every": 4}
     whole = group(3, lambda t: train(t, 14)[0])[0]
-
-    def broken(t: Transport) -> None:
-        with ParameterServer(t, MODEL.initial(), MomentumSGD(0.1), **settings) as g:
-            batches = Batches(DATA.train, 8, g.worker.index, g.worker.count)
-            weights = g.worker.pull()
-            for step in range(14):
-                if step == 9:
-                    raise RuntimeError("power cut")
-                g.worker.push(MODEL.gradients(weights, batches.at(step)))
-                weights = g.worker.pull()
-
-    assert all(isinstance(error, Exception) for error in group(3, broken))
+    assert all(isinstance(error, Exception) for error in group(3, lambda t: train(t, 14, 9, **settings)))
     found = group(3, lambda t: train(t, 14, restore=tmp_path, **settings))
     for weights, g in found:
         assert g.start_step == 8

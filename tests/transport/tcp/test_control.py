@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One rank's end of the control connections; the test is at the other ends."""
+"""One rank's end of its connections; the test is at the other ends."""
 
 import json
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 from inceptionn.transport.base import PeerLost, TransportError
+from inceptionn.transport.tcp.channel import Channel, Transfer
 from inceptionn.transport.tcp.control import Control
 from inceptionn.transport.tcp.line import Line
 from inceptionn.transport.tcp.rendezvous import listen
@@ -87,6 +89,24 @@ def test_two_ranks_are_lost_at_once(ends: Ends) -> None:
     with pytest.raises(PeerLost, match=r"rank [12] sent something that is not a control object"):
         control.pump(10)
     assert not control._lines
+
+
+def test_a_receive_wakes_for_the_last_byte_of_a_header() -> None:
+    """The kernel may deliver a header in two parts, and an empty message has nothing else."""
+    with listen(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname(), 10) as theirs:
+        channel = Channel(listener.accept()[0], 1, framed=True)
+        with channel.sock:
+            receive = Transfer(1, memoryview(bytearray(4)), lambda transfer, timeout: None)
+            channel.post_receive(receive)
+            poll = select.poll()
+            header = struct.pack("<Q", 0)
+            for part in (header[:-1], header[-1:]):
+                assert not receive.done
+                poll.register(channel.sock, channel.awaited())
+                theirs.sendall(part)
+                assert poll.poll(10_000)
+                channel.fill()
+            assert receive.done
 
 
 def test_what_the_kernel_does_not_take_is_sent_when_it_does() -> None:
