@@ -17,10 +17,9 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import numpy as np
 import pytest
-from commands import leaves
+from commands import after_reset, leaves
 
 from inceptionn import cli
-from inceptionn.hdl.control.registers import REGISTERS
 
 GIVEN = {
     "generate": ["--board", "generic", "--out", "out"],
@@ -127,10 +126,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     frame = bytes(60)
     pcap = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     Path("good.pcap").write_bytes(pcap + struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
-    memory = bytearray(1 << 12)
-    for register in REGISTERS:
-        struct.pack_into("<I", memory, register.offset, register.reset)
-    Path("good.bar").write_bytes(memory)
+    Path("good.bar").write_bytes(after_reset())
     return tmp_path
 
 

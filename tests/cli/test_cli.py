@@ -2,17 +2,16 @@
 """The command line: help, version, errors in one line, exit status."""
 
 import signal
-import struct
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from commands import after_reset
 from programs import said_by
 
 from inceptionn import cli
-from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.system.extras import pip_install
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "captures" / "digits.pcap"
@@ -116,11 +115,8 @@ def test_the_shell_completes_commands_and_options(words: str, place: int, found:
 @pytest.fixture
 def bar(tmp_path: Path) -> Path:
     """Return a file that answers as the registers of a NIC after reset."""
-    memory = bytearray(1 << 12)
-    for register in REGISTERS:
-        struct.pack_into("<I", memory, register.offset, register.reset)
     path = tmp_path / "bar"
-    path.write_bytes(memory)
+    path.write_bytes(after_reset())
     return path
 
 

@@ -200,21 +200,22 @@ def test_over_tcp_with_servers_apart(tcp: Group) -> None:
     assert found[1] is None
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_below_1_is_an_error_at_all_ranks(threads: Group, k: Any) -> None:
-    for text in messages(threads(2, lambda t: ssd(t, k, 0, 3, 0.05, GLU())), ValueError):
-        assert text == f"k must be at least 1, not {k}"
-
-
-def test_k_is_a_whole_number_of_steps(threads: Group) -> None:
-    for text in messages(threads(2, lambda t: ssd(t, 1.5, 0, 3, 0.05, GLU())), TypeError):
-        assert text == "k must be an integer, not 1.5"
-
-
-@pytest.mark.parametrize("warm_up", [1.5, float("nan"), True])
-def test_a_warm_up_is_a_whole_number_of_steps(threads: Group, warm_up: Any) -> None:
-    for text in messages(threads(2, lambda t: ssd(t, 2, warm_up, 3, 0.05, GLU())), TypeError):
-        assert text == f"warm_up must be an integer, not {warm_up}"
+@pytest.mark.parametrize(
+    ("k", "warm_up", "mode", "text"),
+    [
+        (0, 0, "sync", "k must be at least 1, not 0"),
+        (-1, 0, "sync", "k must be at least 1, not -1"),
+        (2, 0, "async", "SSD-SGD needs a parameter server in mode 'sync', not 'async'"),
+        (1.5, 0, "sync", "k must be an integer, not 1.5"),
+        *((2, n, "sync", f"warm_up must be an integer, not {n}") for n in (1.5, float("nan"), True)),
+    ],
+)
+def test_wrong_settings_are_an_error_at_all_ranks(
+    threads: Group, k: Any, warm_up: Any, mode: Any, text: str
+) -> None:
+    kind = TypeError if "integer" in text else ValueError
+    found = threads(2, lambda t: ssd(t, k, warm_up, 3, 0.05, GLU(), mode=mode))
+    assert messages(found, kind) == {text}
 
 
 @pytest.mark.parametrize("name", LOCAL_UPDATES)
@@ -241,11 +242,6 @@ def test_it_goes_on_where_the_rate_falls_to_zero(threads: Group) -> None:
     """Through the end of a cosine: GLU divides by the rate."""
     for weights, _ in threads(2, lambda t: ssd(t, 2, 1, 9, Cosine(0.05, 6), GLU())):
         assert np.isfinite(weights).all()
-
-
-def test_servers_must_be_synchronous(threads: Group) -> None:
-    for text in messages(threads(2, lambda t: ssd(t, 2, 0, 3, 0.05, GLU(), mode="async")), ValueError):
-        assert "mode 'sync', not 'async'" in text
 
 
 @pytest.mark.slow
