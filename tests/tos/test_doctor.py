@@ -31,11 +31,6 @@ def test_report(capsys: pytest.CaptureFixture[str]) -> None:
         }  # fmt: skip
 
 
-def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor"]) == 0
-    assert "ToS mark" in capsys.readouterr().out
-
-
 @pytest.mark.usefixtures("root")
 def test_a_mark_that_is_lost_on_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "tag", lambda sock: None)

@@ -79,8 +79,6 @@ class SparsityMeter:
     """Alpha of a variable: the mean share of its elements that a worker uses in an iteration (Sec. 2.2)."""
 
     def __init__(self, elements: int) -> None:
-        if elements < 1:
-            raise ValueError(f"elements must be at least 1, not {elements!r}")
         self.elements = elements
         self.iterations = 0
         self._used = 0

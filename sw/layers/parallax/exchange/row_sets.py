@@ -85,8 +85,6 @@ class Partitions:
             raise ValueError(f"rows must be within 1..{MOST_ROWS}, not {self.rows!r}")
         if not 1 <= self.count <= self.rows:
             raise ValueError(f"partitions must be within 1..{self.rows}, the rows, not {self.count!r}")
-        if self.servers < 1:
-            raise ValueError(f"servers must be at least 1, not {self.servers!r}")
 
     def size(self, partition: int) -> int:
         """Return the number of rows of a partition."""

@@ -39,17 +39,15 @@ Update = Callable[[int, Floats, Rows, Floats], None]
 
 @dataclass(frozen=True)
 class Machines:
-    """The machine of each rank: ``of[rank]`` is its number, from 0."""
+    """The machine of each rank: ``of[rank]`` is its number, from 0 without gaps."""
 
     of: tuple[int, ...]
     chiefs: tuple[int, ...] = field(init=False)
     """The lowest rank of every machine, which holds its server."""
 
     def __post_init__(self) -> None:
-        count = max(self.of) + 1
-        if sorted(set(self.of)) != list(range(count)):
-            raise ValueError(f"machines must be numbered from 0 without gaps, not {list(self.of)}")
-        object.__setattr__(self, "chiefs", tuple(self.of.index(machine) for machine in range(count)))
+        chiefs = tuple(self.of.index(machine) for machine in range(max(self.of) + 1))
+        object.__setattr__(self, "chiefs", chiefs)
 
     def mates(self, rank: int) -> list[int]:
         """Return the other ranks on the machine of ``rank``."""
