@@ -20,10 +20,10 @@ OUT = Path("build/reproduce")
 
 
 class Source(NamedTuple):
-    """An artefact: its name, the function that makes it, its place in its paper, and its needs."""
+    """An artefact: its name, the module of the function that makes it, its place in a paper, its needs."""
 
     name: str
-    function: str
+    module: str
     help: str
     time: str
     """With ``--quick``, alone, on two processors that are busy with other work."""
@@ -41,35 +41,30 @@ class Source(NamedTuple):
 
     def make(self, artefact: Artefact) -> None:
         """Make the artefact, and count its seconds."""
-        module, _, function = self.function.partition(":")
+        module = import_module(f".artefacts.{self.module}", __package__)
         began = time.perf_counter()
-        getattr(import_module(f".{module}", __package__), function)(artefact)
+        getattr(module, self.name.replace("-", "_"))(artefact)
         artefact.seconds = time.perf_counter() - began
 
 
 SECONDS, HALF, MINUTE, MINUTES = "a few seconds", "half a minute", "a minute", "one to two minutes"
 
 SOURCES = (
-    Source("fig4", "artefacts.trainings:fig4", "Fig. 4: truncation of g, w and both, and accuracy.", HALF),
-    Source("fig5", "artefacts.gradients:fig5", "Fig. 5: distribution of gradients over a training.", MINUTE,
-           torch=True),
-    Source("table2", "artefacts.systems:table2", "Table II: time breakdown of a worker-aggregator step.",
-           MINUTES, network=True, torch=True),
-    Source("table3", "artefacts.gradients:table3", "Table III: shares of compressed widths.", MINUTES,
-           torch=True),
-    Source("fig7", "artefacts.software:fig7", "Fig. 7: what compression in software costs.", SECONDS),
-    Source("fig12", "artefacts.systems:fig12", "Fig. 12: WA, WA+C, INC, INC+C.", HALF, network=True),
-    Source("fig13", "artefacts.trainings:fig13", "Fig. 13: epochs to equal accuracy.", HALF),
-    Source("fig14", "artefacts.trainings:fig14", "Fig. 14: ratio and accuracy by method.", MINUTES,
-           torch=True, codec=True),
-    Source("fig15", "artefacts.systems:fig15", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.",
-           HALF, network=True),
-    Source("ssd-sgd", "artefacts.related:ssd_sgd", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
-    Source("a2dtwp", "artefacts.related:a2dtwp", "A2DTWP, Table II: parts of a batch.", SECONDS),
-    Source("parallax", "artefacts.related:parallax", "Parallax, Table 4: throughput by architecture.", MINUTE,
+    Source("fig4", "trainings", "Fig. 4: truncation of g, w and both, and accuracy.", HALF),
+    Source("fig5", "gradients", "Fig. 5: distribution of gradients over a training.", MINUTE, torch=True),
+    Source("table2", "systems", "Table II: time breakdown of a worker-aggregator step.", MINUTES,
+           network=True, torch=True),
+    Source("table3", "gradients", "Table III: shares of compressed widths.", MINUTES, torch=True),
+    Source("fig7", "software", "Fig. 7: what compression in software costs.", SECONDS),
+    Source("fig12", "systems", "Fig. 12: WA, WA+C, INC, INC+C.", HALF, network=True),
+    Source("fig13", "trainings", "Fig. 13: epochs to equal accuracy.", HALF),
+    Source("fig14", "trainings", "Fig. 14: ratio and accuracy by method.", MINUTES, torch=True, codec=True),
+    Source("fig15", "systems", "Fig. 15: scaling, measured to 8 and modelled to 1,024 nodes.", HALF,
            network=True),
-    Source("gradiveq", "artefacts.related:gradiveq", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.",
-           MINUTES, network=True),
+    Source("ssd-sgd", "related", "SSD-SGD, Table 2: accuracy by delay.", SECONDS),
+    Source("a2dtwp", "related", "A2DTWP, Table II: parts of a batch.", SECONDS),
+    Source("parallax", "related", "Parallax, Table 4: throughput by architecture.", MINUTE, network=True),
+    Source("gradiveq", "related", "GradiVeQ, Sec. 4: ratio, accuracy, aggregation.", MINUTES, network=True),
 )  # fmt: skip
 ARTEFACTS = {source.name: source for source in SOURCES}
 

@@ -10,20 +10,9 @@ import pytest
 from inceptionn.commands.console import Output
 from inceptionn.evaluate.bench.collective.variants import PAPERS, variant_of
 from inceptionn.evaluate.pays.ratios import TABLE_III, bits_ratio, published
+from inceptionn.evaluate.reproduce import published as paper
 from inceptionn.evaluate.reproduce.artefact import Artefact
 from inceptionn.evaluate.reproduce.artefacts import gradients, systems
-from inceptionn.evaluate.reproduce.published import (
-    A2DTWP_TABLE_II,
-    FIG_12_EXCHANGE_LESS,
-    NETWORKS,
-    PARALLAX_TABLE_4,
-    SIZE_MB,
-    SSD_SGD_TABLE_2,
-    STEPS,
-    TABLE_II,
-    TABLE_II_SHARES,
-    TABLE_KEYS,
-)
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -41,7 +30,7 @@ def record(name: str) -> dict[str, list[Any]]:
 def test_two_rows_of_table_iii_have_their_columns_exchanged() -> None:
     """The 10-bit class at 2^-10 holds [2^-10, 2^-8), which the 2-bit class gains up to 2^-8."""
     for network, (low, high, gained, printed, exchanged) in record("table3-check").items():
-        rows = TABLE_III[TABLE_KEYS[network]]
+        rows = TABLE_III[paper.TABLE_KEYS[network]]
         assert (low, high, printed) == (rows[10][0], rows[8][0], rows[10][1])
         assert gained == pytest.approx(high - low)
         wrong = network in ("AlexNet", "VGG-16")
@@ -56,7 +45,7 @@ def test_two_rows_of_table_iii_have_their_columns_exchanged() -> None:
 
 
 def test_ratios_of_the_text_are_those_of_the_rows_as_printed() -> None:
-    ratios = {name: bits_ratio(TABLE_III[key][10]) for name, key in TABLE_KEYS.items()}
+    ratios = {name: bits_ratio(TABLE_III[key][10]) for name, key in paper.TABLE_KEYS.items()}
     assert (min(ratios.values()), max(ratios.values())) == pytest.approx((5.59, 11.59), abs=0.005)
     corrected = [published(key, 10)(1) for key in ("alexnet", "vgg16")]
     assert corrected == pytest.approx([7.4, 12.6], abs=0.05)
@@ -66,37 +55,39 @@ def test_ratios_of_the_text_are_those_of_the_rows_as_printed() -> None:
 def test_the_papers_ring_by_its_own_times() -> None:
     """INC's seconds from Table II and Sec. VIII-A, over the seconds of 1.5 n at 10 Gbit/s."""
     for network, (whole, share, inc, needed, times) in record("table2-check").items():
-        assert whole == pytest.approx(10 * TABLE_II[network][4])
-        assert share == 100 - FIG_12_EXCHANGE_LESS[network]
+        assert whole == pytest.approx(10 * paper.TABLE_II[network][4])
+        assert share == 100 - paper.FIG_12_EXCHANGE_LESS[network]
         assert inc == pytest.approx(whole * share / 100, abs=0.051)
-        assert needed == pytest.approx(1e3 * 8 * 1.5 * SIZE_MB[network] * 1e6 / 10e9, abs=0.051)
-        assert times == pytest.approx(whole * share / 100 / (1.2 * SIZE_MB[network]), abs=0.006)
+        assert needed == pytest.approx(1e3 * 8 * 1.5 * paper.SIZE_MB[network] * 1e6 / 10e9, abs=0.051)
+        assert times == pytest.approx(whole * share / 100 / (1.2 * paper.SIZE_MB[network]), abs=0.006)
     assert systems.less(8, 1.5) == pytest.approx(81.25)  # 4 n up and then 4 n down, against 1.5 n both ways
     assert systems.less(4, 1.5) == 62.5
     of_inc = 100 * (1 - (1 - 0.807) / (1 - 0.539))
-    assert [name for name, less in FIG_12_EXCHANGE_LESS.items() if abs(less - of_inc) < 2] == ["ResNet-50"]
+    near = [name for name, less in paper.FIG_12_EXCHANGE_LESS.items() if abs(less - of_inc) < 2]
+    assert near == ["ResNet-50"]
 
 
 def test_vgg_does_not_add_up() -> None:
-    for network in NETWORKS:
-        *parts, total = TABLE_II[network]
+    for network in paper.NETWORKS:
+        *parts, total = paper.TABLE_II[network]
         assert (sum(parts) == pytest.approx(total, abs=0.02)) == (network != "VGG-16")
-        shares = zip(STEPS, parts, TABLE_II_SHARES[network], strict=True)
+        shares = zip(paper.STEPS, parts, paper.TABLE_II_SHARES[network], strict=True)
         wrong = [step for step, part, share in shares if abs(100 * part / total - share) > 0.35 + 0.5 / total]
         assert wrong == (["Forward pass"] if network == "VGG-16" else [])
-    assert sum(TABLE_II["VGG-16"][:-1]) + 3 == pytest.approx(TABLE_II["VGG-16"][-1])
-    assert 100 * 35.25 / TABLE_II["VGG-16"][-1] == pytest.approx(4.3, abs=0.05)
+    assert sum(paper.TABLE_II["VGG-16"][:-1]) + 3 == pytest.approx(paper.TABLE_II["VGG-16"][-1])
+    assert 100 * 35.25 / paper.TABLE_II["VGG-16"][-1] == pytest.approx(4.3, abs=0.05)
 
 
 def test_numbers_of_the_other_papers() -> None:
-    whole, packed = (sum(row[place] for row in A2DTWP_TABLE_II.values()) for place in (0, 1))
-    awp, *adt = (A2DTWP_TABLE_II[name][1] for name in ("AWP (l2-norm)", "ADT (Bitpack)", "ADT (Bitunpack)"))
+    table = paper.A2DTWP_TABLE_II
+    whole, packed = (sum(row[place] for row in table.values()) for place in (0, 1))
+    awp, *adt = (table[name][1] for name in ("AWP (l2-norm)", "ADT (Bitpack)", "ADT (Bitunpack)"))
     assert (100 * awp / packed, 100 * sum(adt) / packed) == pytest.approx((1.05, 6.60), abs=0.02)
     assert 100 * (1 - packed / whole) == pytest.approx(16.4, abs=0.05)
     for model, claimed in (("LM", (2.2, 2.5, 1.1)), ("NMT", (1.5, 1.1, 1.8))):
-        reduced, naive, optimised, hybrid = PARALLAX_TABLE_4[model]
+        reduced, naive, optimised, hybrid = paper.PARALLAX_TABLE_4[model]
         assert (naive / reduced, optimised / naive, hybrid / optimised) == pytest.approx(claimed, abs=0.06)
-    assert [min(row[1:5]) - row[0] > -0.5 for row in SSD_SGD_TABLE_2.values()] == [True, True, True]
+    assert [min(row[1:5]) - row[0] > -0.5 for row in paper.SSD_SGD_TABLE_2.values()] == [True, True, True]
     assert 850 / 162 == pytest.approx(5.25, abs=0.01)
 
 
@@ -106,7 +97,7 @@ def made(quick: bool = True) -> Artefact:
 
 def test_one_aggregator_in_both_figures() -> None:
     """Figs. 12 and 15 let results go down after all gradients, in the model and in the measurement."""
-    n = SIZE_MB["ResNet-50"] * 1e6
+    n = paper.SIZE_MB["ResNet-50"] * 1e6
     wa = systems.modelled("ResNet-50", {})["WA"]["exchange"]
     assert wa == pytest.approx(8 * 8 * n / 10e9, rel=0.07)  # 4 n up, then 4 n down, with headers
     fig15 = made()
@@ -127,7 +118,7 @@ def test_hosts_decide_only_where_it_is_said() -> None:
 
 def test_table3_draws_no_empty_groups() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    bounds = [f"{name} 2^-{k}" for name in NETWORKS for k in gradients.BOUNDS]
+    bounds = [f"{name} 2^-{k}" for name in paper.NETWORKS for k in gradients.BOUNDS]
     modes = {"literal": 8.0, "planes": 16.0}
     gradients.ratio_bars({"ratios": {"HDC 2^-10": modes}, "paper": dict.fromkeys(bounds, 10.0)})(figure)
     (axes,) = figure.axes
@@ -155,7 +146,7 @@ def test_the_formulas_of_the_paper() -> None:
 def test_the_model_of_the_papers_cluster() -> None:
     """WA's bytes need what Table II says of AlexNet; the ring 81 % less; compression gains on both."""
     found = systems.modelled("AlexNet", {"literal": 5.59})
-    assert found["WA"]["exchange"] == pytest.approx(TABLE_II["AlexNet"][4] / 100, rel=0.1)
+    assert found["WA"]["exchange"] == pytest.approx(paper.TABLE_II["AlexNet"][4] / 100, rel=0.1)
     assert systems.less(found["WA"]["exchange"], found["INC"]["exchange"]) == pytest.approx(81, abs=1)
     assert found["INC+C literal"]["step"] < found["INC"]["step"] < found["WA"]["step"]
     assert found["WA+C literal"]["exchange"] > found["WA"]["exchange"] / 2  # one leg only

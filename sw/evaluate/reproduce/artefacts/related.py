@@ -20,16 +20,9 @@ from ...bench.layers import parallax as parallax_bench
 from ...bench.layers.a2dtwp import rates_of
 from ...bench.layers.ssd_sgd import DELAYS, final_accuracy
 from ...study import Panel, panels
+from .. import published
 from ..artefact import Artefact, seeds_text
 from ..inputs.hosts import available
-from ..published import (
-    A2DTWP_TABLE_II,
-    GRADIVEQ_ACCURACY,
-    GRADIVEQ_FASTER,
-    GRADIVEQ_RATIO,
-    PARALLAX_TABLE_4,
-    SSD_SGD_TABLE_2,
-)
 
 MODEL = "ResNet-20 (32)"
 WEIGHTS = 132_863_336 - 800 * 4097
@@ -51,7 +44,7 @@ def ssd_sgd(made: Artefact) -> None:
     for k in (0, *DELAYS):
         made.step(f"{k} delay steps")
         accuracy[k] = 100 * mean(final_accuracy(k, "glu", steps, seed) for seed in seeds)
-    paper = SSD_SGD_TABLE_2[MODEL]
+    paper = published.SSD_SGD_TABLE_2[MODEL]
     made.row("SSGD", paper[0], accuracy[0], "%")
     over = {}
     for k in DELAYS:
@@ -80,14 +73,14 @@ def a2dtwp(made: Artefact) -> None:
         f"{WEIGHTS / 1e6:.1f} M weights of VGG-A; one thread here, {cache_text(4 * count)} (the paper: "
         "OpenMP on two Xeons, unpacking on four GPUs)",
     )
-    here: dict[str, float] = {}
+    printed, here = published.A2DTWP_TABLE_II, dict[str, float]()
     for keep in (1, 2, 3):
         for name, way in PACKING.items():
             here[f"{name}, {keep} byte"] = ms = 1e3 * 4 * WEIGHTS / (rates[f"{way}{keep}"] * 1e9)
-            made.row(f"{name}, {keep} byte{'s' * (keep > 1)} kept", A2DTWP_TABLE_II[name][1], ms, "ms")
+            made.row(f"{name}, {keep} byte{'s' * (keep > 1)} kept", printed[name][1], ms, "ms")
     here[NORM] = 1e3 * norm
-    made.row(NORM, A2DTWP_TABLE_II[NORM][1], 1e3 * norm, "ms")
-    before, after = A2DTWP_TABLE_II[COPY]
+    made.row(NORM, printed[NORM][1], 1e3 * norm, "ms")
+    before, after = printed[COPY]
     made.row("transfer to GPU: bytes per weight, by the times", 4 * after / before, None)
     made.row("transfer to GPU: raw / packed", before / after, None, "x")
     if (lack := host_to_device.missing()) is None:
@@ -96,7 +89,7 @@ def a2dtwp(made: Artefact) -> None:
             made.row(f"{device['device']}, {name}, all", None, 1e3 * row["all"] * WEIGHTS / count, "ms")
     else:
         made.notes.append(f"no transfer was measured: {lack}")
-    paper = {name: list(row) for name, row in A2DTWP_TABLE_II.items()}
+    paper = {name: list(row) for name, row in printed.items()}
     made.data = {"paper": paper, "here": here, "bytes": 4 * count}
     groups = {
         name.replace(" ", "\n", 1): {"32-bit": raw, "A2DTWP": ours} for name, (raw, ours) in paper.items()
@@ -118,7 +111,7 @@ def parallax(made: Artefact) -> None:
     made.title = "Parallax, Table 4: times as fast as all-reduce of everything"
     measured = _groups_of_parallax(made) if available(made) else {}
     ratios = {}
-    for model, (reduced, naive, optimised, hybrid) in PARALLAX_TABLE_4.items():
+    for model, (reduced, naive, optimised, hybrid) in published.PARALLAX_TABLE_4.items():
         ratios[model] = {"NaivePS": naive / reduced, "OptPS": optimised / reduced, "HYB": hybrid / reduced}
         of_sparse = measured.get("all-gather")
         made.row(f"{model}: HYB over AR (all-gather of sparse)", hybrid / reduced, of_sparse, "x")
@@ -180,14 +173,16 @@ def gradiveq(made: Artefact) -> None:
             result = bench.training(bench.settings(name, steps), steps, seed)
             trained.setdefault(name, []).append(result)
     accuracy = {name: 100 * mean(run["accuracy"] for run in runs) for name, runs in trained.items()}
-    printed = {name: 100 * (value - GRADIVEQ_ACCURACY["raw"]) for name, value in GRADIVEQ_ACCURACY.items()}
+    theirs = published.GRADIVEQ_ACCURACY
+    printed = {name: 100 * (value - theirs["raw"]) for name, value in theirs.items()}
     for name, runs in trained.items():
         if name != "raw":
             change = accuracy[name] - accuracy["raw"]
             made.row(f"{name}: accuracy over raw", printed.get(name), change, "points")
             made.row(f"{name}: fewer bytes, all phases", None, mean(run["all"] for run in runs), "x")
     coded = [run["compressed"] for run in trained["GradiVeQ"] if "compressed" in run]
-    made.row("GradiVeQ: ratio of compressed steps", GRADIVEQ_RATIO, mean(coded) if coded else None, "x")
+    ratio = mean(coded) if coded else None
+    made.row("GradiVeQ: ratio of compressed steps", published.GRADIVEQ_RATIO, ratio, "x")
     faster = _aggregations(made) if available(made) else {}
     made.data = {"accuracy": accuracy, "faster": faster}
     left = {name: {"accuracy here": value} for name, value in accuracy.items()}
@@ -216,7 +211,7 @@ def _aggregations(made: Artefact) -> dict[str, float]:
         if name != "raw":
             title = bench.TITLES[name].format(ratio=bench.RATIO, dimension=DIMENSION)
             faster[title] = times["raw"] / seconds
-            paper = GRADIVEQ_FASTER if name == "gradiveq" else None
+            paper = published.GRADIVEQ_FASTER if name == "gradiveq" else None
             made.row(f"{title}: aggregation over raw", paper, faster[title], "x")
     made.conditions.append(
         "times: convolutions of ResNet-32, four hosts with links of 100 Mbit/s that share this machine's "

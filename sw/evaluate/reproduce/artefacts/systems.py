@@ -19,27 +19,12 @@ from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, ring, worker_aggregator
 from ...pays.ratios import TABLE_III, bits_ratio, constant, of_values
 from ...study import Curve, Panel, panels
+from .. import published
 from ..artefact import Artefact
 from ..inputs.codecs import codecs, ratio
 from ..inputs.digits import DATA, STAGES, baseline
 from ..inputs.hosts import available, times
 from ..inputs.imagenet import IMAGES, sampled
-from ..published import (
-    ABSTRACT_LESS,
-    ABSTRACT_SPEEDUP,
-    BANDWIDTH,
-    FIG_12_EXCHANGE_LESS,
-    FIG_12_TOTAL_LESS,
-    INC_C_LESS_THAN_INC,
-    NETWORKS,
-    SIZE_MB,
-    STEPS,
-    TABLE_II,
-    TABLE_II_SHARES,
-    TABLE_KEYS,
-    WA_C_LESS,
-    WORKERS,
-)
 
 STEPS_RANK = "inceptionn.evaluate.reproduce.inputs.steps_rank"
 PORT, TIMEOUT, PATIENCE = 29580, 60.0, 120.0
@@ -62,7 +47,7 @@ _RISE_RING, _RISE_WA = 1.35, 1.6
 
 def aggregated(size: float, ranks: int, host: Host, up: Form, latency: float = 10e-6) -> Exchange:
     """Model the paper's aggregator, which sends raw weights when it has all gradients."""
-    link = Link(BANDWIDTH, latency)
+    link = Link(published.BANDWIDTH, latency)
     return worker_aggregator(size, ranks, link, host, up, Form(), separate=True, overlap=False)
 
 
@@ -73,18 +58,18 @@ def table2(made: Artefact) -> None:
     """
     made.begin(
         "Table II: a worker-aggregator step of four workers, ms per iteration",
-        f"Communicate, model: inceptionn pays, {BANDWIDTH / 1e9:g} Gbit/s, sizes as printed, gradients and "
-        "then weights, no overlap",
+        f"Communicate, model: inceptionn pays, {published.BANDWIDTH / 1e9:g} Gbit/s, sizes as printed, "
+        "gradients and then weights, no overlap",
     )
-    for name in NETWORKS:
-        exchange = aggregated(SIZE_MB[name] * 1e6, WORKERS, Host(), Form())
-        made.row(f"{name}: Communicate, model", 10 * TABLE_II[name][4], 1e3 * exchange.link, "ms")
+    for name in published.NETWORKS:
+        exchange = aggregated(published.SIZE_MB[name] * 1e6, published.WORKERS, Host(), Form())
+        made.row(f"{name}: Communicate, model", 10 * published.TABLE_II[name][4], 1e3 * exchange.link, "ms")
     shares: dict[str, dict[str, float]] = {}
     if available(made):
         made.step("five hosts")
         steps = made.of(60, 15)
         plan = {"port": PORT, "timeout": TIMEOUT, "seed": made.seed, "batch": 25, "steps": steps}
-        with Network(WORKERS + 1, "1g") as network:
+        with Network(published.WORKERS + 1, "1g") as network:
             (line,) = lines_of(network, STEPS_RANK, plan, PATIENCE)
         parts = line["parts"]
         made.conditions.append(
@@ -93,21 +78,22 @@ def table2(made: Artefact) -> None:
         )
         here = {part: 100 * value / sum(parts.values()) for part, value in parts.items()}
         shares["HDC, here"] = here
-        for place, part in enumerate(STEPS):
+        for place, part in enumerate(published.STEPS):
             if part in parts:
-                made.row(f"HDC: {part}", 10 * TABLE_II["HDC"][place], 1e3 * parts[part], "ms")
-                made.row(f"HDC: {part}, share", TABLE_II_SHARES["HDC"][place], here[part], "%")
+                made.row(f"HDC: {part}", 10 * published.TABLE_II["HDC"][place], 1e3 * parts[part], "ms")
+                made.row(f"HDC: {part}, share", published.TABLE_II_SHARES["HDC"][place], here[part], "%")
     for name, sample in sampled(made, made.of(6, 2)):
         per = 64 if name != "ResNet-50" else 16
         for place, seconds in enumerate((sample.forward, sample.backward)):
             passes = 1e3 * seconds * per / sample.batch
-            made.row(f"{name}: {STEPS[place]}, batch {per}", 10 * TABLE_II[name][place], passes, "ms")
+            paper = 10 * published.TABLE_II[name][place]
+            made.row(f"{name}: {published.STEPS[place]}, batch {per}", paper, passes, "ms")
         made.conditions.append(
             f"{name}: passes of batch {sample.batch}, scaled to {per}, on a {sample.device} (the paper: "
             f"Titan Xp), {IMAGES}"
         )
-    for name in NETWORKS:
-        shares[f"{name}, paper"] = dict(zip(STEPS, TABLE_II_SHARES[name], strict=True))
+    for name in published.NETWORKS:
+        shares[f"{name}, paper"] = dict(zip(published.STEPS, published.TABLE_II_SHARES[name], strict=True))
     made.data = {"shares": shares}
     made.plot(panels([Panel(shares, axes={"ylabel": "% of a step"}, text="{:.1f}".format)], columns=6))
 
@@ -117,8 +103,8 @@ def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, floa
 
     "exchange", "step": of links and engines alone. "hosted", "hosted step": with hosts as `HOST`.
     """
-    size, link = SIZE_MB[network] * 1e6, Link(BANDWIDTH)
-    *parts, total = TABLE_II[network]
+    size, link = published.SIZE_MB[network] * 1e6, Link(published.BANDWIDTH)
+    *parts, total = published.TABLE_II[network]
     adding, exchange = parts[3] / 100, parts[4] / 100
     compute = total / 100 - adding - exchange
     found = {}
@@ -130,8 +116,8 @@ def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, floa
 
     forms = {"": Form()} | {f"+C {mode}": Form("nic", constant(value)) for mode, value in ratios.items()}
     for name, form in forms.items():
-        add(f"WA{name}", partial(aggregated, size, WORKERS, up=form), adding)
-        add(f"INC{name}", partial(ring, size, WORKERS, link, form=form), adding / WORKERS)
+        add(f"WA{name}", partial(aggregated, size, published.WORKERS, up=form), adding)
+        add(f"INC{name}", partial(ring, size, published.WORKERS, link, form=form), adding / published.WORKERS)
     return found
 
 
@@ -154,20 +140,24 @@ def fig12(made: Artefact) -> None:
         f"that move {HOST.stack / 1e9:g} GB/s through TCP, raw (assumed)",
     )
     chart: dict[str, dict[str, float]] = {}
-    for network in NETWORKS:
-        printed = bits_ratio(TABLE_III[TABLE_KEYS[network]][10])
+    for network in published.NETWORKS:
+        printed = bits_ratio(TABLE_III[published.TABLE_KEYS[network]][10])
         result = modelled(network, {mode: printed * value / own["literal"] for mode, value in own.items()})
         wa, inc = result["WA"], result["INC"]
         chart[network] = {name: value["step"] / wa["step"] for name, value in result.items()}
-        for what, claimed in (("exchange", FIG_12_EXCHANGE_LESS), ("step", FIG_12_TOTAL_LESS)):
+        for what, claimed in (
+            ("exchange", published.FIG_12_EXCHANGE_LESS),
+            ("step", published.FIG_12_TOTAL_LESS),
+        ):
             made.row(f"{network}: INC, {what} less than WA", claimed[network], less(wa[what], inc[what]), "%")
         for mode in own:
             up, both = result[f"WA+C {mode}"], result[f"INC+C {mode}"]
-            of_ring, speed = f"~{INC_C_LESS_THAN_INC} %", "{} to {} x".format(*ABSTRACT_SPEEDUP)
+            of_ring = f"~{published.INC_C_LESS_THAN_INC} %"
+            speed = "{} to {} x".format(*published.ABSTRACT_SPEEDUP)
             for what, paper, here, unit in (
-                (f"WA+C {mode}, exchange less than WA", f"~{WA_C_LESS} %",
+                (f"WA+C {mode}, exchange less than WA", f"~{published.WA_C_LESS} %",
                  less(wa["exchange"], up["exchange"]), "%"),
-                (f"INC+C {mode}, exchange less than WA", "{} to {} %".format(*ABSTRACT_LESS),
+                (f"INC+C {mode}, exchange less than WA", "{} to {} %".format(*published.ABSTRACT_LESS),
                  less(wa["exchange"], both["exchange"]), "%"),
                 (f"INC+C {mode}, exchange less than INC", of_ring,
                  less(inc["exchange"], both["exchange"]), "%"),
@@ -197,7 +187,7 @@ def _measured_exchanges(made: Artefact) -> None:
     modes = list(codecs(10))
     names = [AGGREGATOR, RING_RAW, RING_BF16]
     names += [name for mode in modes for name in (f"{PAPERS} {mode}, up", f"ring {mode}")]
-    seconds = times([gradient] * WORKERS, RATE, names, made.of(9, 3))
+    seconds = times([gradient] * published.WORKERS, RATE, names, made.of(9, 3))
     made.conditions.append(
         f"measured: one gradient at all hosts, {gradient.nbytes / 1e6:.2f} MB of {DATA}; four hosts, links "
         f"of {RATE / 1e6:g} Mbit/s on this machine, software codec; the aggregator is a fifth host, which "
@@ -229,7 +219,8 @@ def paper_inc(p: int, n: float, beta: float) -> float:
 
 def fig15(made: Artefact) -> None:
     """Relate everything to the four-node worker-aggregator, as in the paper."""
-    n, beta, link = SIZE_MB["ResNet-50"] * 1e6, 8 / BANDWIDTH, Link(BANDWIDTH, ALPHA)
+    n = published.SIZE_MB["ResNet-50"] * 1e6
+    beta, link = 8 / published.BANDWIDTH, Link(published.BANDWIDTH, ALPHA)
     made.begin(
         "Fig. 15: exchange time over that of a four-node worker-aggregator",
         "paper: the formulas of Sec. VIII-D, ResNet-50, 10 Gbit/s, alpha 10 us, 1/gamma 5 GB/s",
