@@ -70,18 +70,13 @@ def test_every_integer_decodes() -> None:
 @pytest.mark.parametrize(
     ("k", "lanes", "block"),
     [
-        (10, "003b00bb453ba1bb803a80ba003a6f3c", "04002a0091008c008000"),
         (10, "00000080ff3affbaff3b8635c0ba203b", "04004800840000001000"),
-        (
-            10,
-            "803f003f00bc003a00000000000000c0003f7f41",
-            "0e0084008400840080008000800080028002800282038102000200020002",
-        ),
         (14, "803f80be803800b9" + "00" * 24 + "00b90000", "1f00803f80be003900b9" + "00" * 24 + "0100"),
     ],
-    ids=["small", "carry", "wide", "raw"],
+    ids=["carry", "raw"],
 )
 def test_blocks_by_hand(k: int, lanes: str, block: str) -> None:
+    """Beside the page's examples, which `test_wire_format_page` reads."""
     x = np.frombuffer(bytes.fromhex(lanes), np.uint16)
     assert planes.compress_block(x, 127 - k, BF16_LANES).hex() == block
     back = planes.decompress_block(bytes.fromhex(block), len(x), 127 - k, BF16_LANES)
