@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from programs import said_by
 
 SMOKE = Path(__file__).parent / "smoke.py"
 _VERSION = "import sys; print(*sys.version_info[:2], sys.base_prefix)"
+run = partial(said_by, cwd="/")
+"""Run a command outside the checkout."""
 
 
 def pythons() -> list[str]:
@@ -35,10 +38,6 @@ def pythons() -> list[str]:
             if (int(major), int(minor)) >= (3, 11):
                 found.setdefault((int(major), int(minor)), candidate)
     return [found[key] for key in sorted(found)]
-
-
-def run(*command: object, cwd: Path | str = "/") -> str:
-    return said_by(*command, cwd=cwd)
 
 
 @pytest.mark.slow

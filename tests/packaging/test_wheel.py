@@ -8,6 +8,7 @@ import sysconfig
 import venv
 import zipfile
 from email import message_from_bytes
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,8 @@ NATIVE = {f"inceptionn/native/{name}{sysconfig.get_config_var('EXT_SUFFIX')}" fo
 
 WITH_TORCH = find_spec("torch") is not None
 """Without it, the packages for torch say what to install."""
+run = partial(said_by, cwd="/")
+"""Run a command outside the checkout."""
 
 
 def packaged(name: Path) -> str | None:
@@ -56,11 +59,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> SimpleNa
     said_by(*pip, "--no-deps", "--no-index", wheel)
     (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return SimpleNamespace(python=python, site=site, command=folder / "bin" / "inceptionn")
-
-
-def run(*command: object) -> str:
-    """Output of a command outside the checkout."""
-    return said_by(*command, cwd="/")
 
 
 def test_wheel_holds_every_source_file(wheel: Path) -> None:
