@@ -56,16 +56,6 @@ def wait_for_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def gradients(seed: int, count: int) -> Floats:
-    """Gradient-like values: Laplace-distributed, 3e-3 wide."""
-    return (np.random.default_rng(seed).laplace(size=count) * 3e-3).astype(np.float32)
-
-
-def bf16_gradients(seed: int, count: int) -> Floats:
-    """Return the same gradients as `gradients`, in bf16, as words."""
-    return (gradients(seed, count).view(np.uint32) >> 16).astype(np.uint16)
-
-
 def seen(values: Floats, codec: str = "paper") -> Floats:
     """Return what both NICs, by the golden model, make of values."""
     if values.dtype == np.uint16:

@@ -10,7 +10,6 @@ from cluster_hosts import (
     Floats,
     MakeCluster,
     assert_no_wrong_value,
-    bf16_gradients,
     gradients,
     no_checksum_errors,
     result,
@@ -24,8 +23,6 @@ from inceptionn.sim.cluster import Cluster, Impairments
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS
 
 COUNT = 60_000
-SENT = {"0": gradients, "1": gradients, "bf16": bf16_gradients}
-"""What a program sends over a connection with this mark."""
 Connection = tuple[str, int, Path, subprocess.Popen[str], subprocess.Popen[str]]
 
 
@@ -40,7 +37,7 @@ def connect(cluster: Cluster, folder: Path, marked: str, port: int, source: int 
 def received(connection: Connection) -> tuple[Floats, Floats]:
     """Return the whole values that have come so far, and all that were sent."""
     marked, port, path, *_ = connection
-    sent = SENT[marked](port, COUNT)
+    sent = gradients(port, COUNT, marked)
     data = path.read_bytes()
     return np.frombuffer(data[: len(data) // sent.itemsize * sent.itemsize], sent.dtype), sent
 
