@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from missing import missing
@@ -24,21 +25,21 @@ PARTS = ("kernels", "choose", "compress", "decompress", "half", "lanes", "sum", 
 STREAMS = [NATIVE_FOLDER / f"{part}.c" for part in PARTS]
 SOURCES = [*STREAMS, *(NATIVE_FOLDER / "paper").glob("*.c"), *(NATIVE_FOLDER / "planes").glob("*.c")]
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
+COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 NATIVE = [path for path in codec.available_paths() if path != "numpy"]
 
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     folder = tmp_path_factory.mktemp("native")
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 
     def run(name: str, *flags: str) -> Path:
-        if compiler is None:
+        if COMPILER is None:
             missing("no C compiler")
         program = folder / f"{name}-{'-'.join(flags).replace('/', '').replace('=', '')}"
         if program.exists():
             return program
-        command = [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{NATIVE_FOLDER}"]
+        command = [COMPILER, "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{NATIVE_FOLDER}"]
         command += ["-o", program, HERE / f"{name}.c", *SOURCES, "-lpthread", "-lm"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         if "fsanitize" in "".join(flags) and "cannot find" in done.stderr:
@@ -47,6 +48,18 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return program
 
     return run
+
+
+def changed(folder: Path, name: str, changes: dict[str, tuple[str, Any]]) -> Path:
+    """Return a program of kernels changed at one place of some files: a pattern and what replaces it."""
+    native = shutil.copytree(NATIVE_FOLDER, folder / "native")
+    for file, (pattern, better) in changes.items():
+        text, replaced = re.subn(pattern, better, (native / file).read_text())
+        assert replaced == 1
+        (native / file).write_text(text)
+    files = [HERE / f"{name}.c", *(native / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
+    said_by(COMPILER, "-o", folder / name, *files, "-std=gnu11", "-O1", f"-I{native}", "-lpthread", "-lm")
+    return folder / name
 
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
@@ -76,14 +89,7 @@ def test_the_check_of_the_bound_can_fail(
     mode: str, file: str, good: str, bad: str, build: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Against kernels that lose a last bit, or round down."""
-    folder = shutil.copytree(NATIVE_FOLDER, tmp_path / "native")
-    source = (folder / file).read_text()
-    assert source.count(good) == 1
-    (folder / file).write_text(source.replace(good, bad))
-    program = tmp_path / "broken"
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
-    files = [HERE / "native_bound.c", *(folder / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
-    said_by(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
+    program = changed(tmp_path, "native_bound", {file: (re.escape(good), bad)})
     command = [program, "scalar", mode, "10", "509"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -93,10 +99,9 @@ def test_the_check_of_the_bound_can_fail(
 @pytest.mark.parametrize("file", ["paper/avx512.c", "planes/avx512.c", "planes/gfni.c"])
 def test_bytes_are_packed_in_registers(file: str) -> None:
     """With a memory operand, which compilers make of a load, VPEXPANDB and VPCOMPRESSB may be microcode."""
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None or "avx2" not in NATIVE:
+    if COMPILER is None or "avx2" not in NATIVE:
         pytest.skip("no C compiler for x86")
-    text = said_by(compiler, "-std=gnu11", "-O3", "-S", "-o", "-", NATIVE_FOLDER / file)
+    text = said_by(COMPILER, "-std=gnu11", "-O3", "-S", "-o", "-", NATIVE_FOLDER / file)
     found = re.findall(r"vp(expand|compress)b\t(.*)", text)
     assert {name for name, _ in found} == {"expand", "compress"}
     assert not [operands for _, operands in found if "(" in operands]
@@ -111,20 +116,12 @@ def test_slow_kernels_are_not_chosen(tmp_path: Path) -> None:
     """Every operation has a path of its own: four kernels take a hundred times as long for one each."""
     if not {"avx2", "avx512"} <= set(NATIVE):
         pytest.skip("needs two vector kernels")
-    folder = shutil.copytree(NATIVE_FOLDER, tmp_path / "native")
-    for file, function in (
-        ("paper/avx512.c", DECODE),
-        ("paper/avx2.c", COMPRESS),
-        ("planes/avx512.h", DECODE),
-        ("planes/avx2.c", COMPRESS),
-    ):
-        text, replaced = re.subn(function, lambda found: found[0] + SLOW, (folder / file).read_text())
-        assert replaced == 1
-        (folder / file).write_text(text)
-    program = tmp_path / "choice"
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
-    files = [HERE / "native_choice.c", *(folder / path.relative_to(NATIVE_FOLDER) for path in SOURCES)]
-    said_by(compiler, "-o", program, *files, "-std=gnu11", "-O1", f"-I{folder}", "-lpthread", "-lm")
+    slow = {
+        "paper/avx512.c": DECODE, "paper/avx2.c": COMPRESS,
+        "planes/avx512.h": DECODE, "planes/avx2.c": COMPRESS,
+    }  # fmt: skip
+    changes = {file: (function, lambda found: found[0] + SLOW) for file, function in slow.items()}
+    program = changed(tmp_path, "native_choice", changes)
     chosen = dict(line.rsplit(" ", 1) for line in said_by(program).splitlines())
     assert [chosen[f"{mode} decompress"] for mode in ("bounded", "planes")] == ["avx2", "avx2"]
     assert [chosen[f"{mode} compress"][:6] for mode in ("bounded", "planes")] == ["avx512", "avx512"]
