@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program of `test_mpi` under mpirun; the argument names the function. Rank 0 prints "done" at its end."""
+"""A program of `test_mpi` under mpirun: a function and its arguments. Rank 0 prints "done" at its end."""
 
+import os
+import signal
 import sys
 import time
 import warnings
@@ -389,7 +391,23 @@ def malformed() -> None:
             comm.Barrier()
 
 
-globals()[sys.argv[1]]()
+def failing(end: str) -> None:
+    """End rank 1 between two collectives, as ``end`` says."""
+    c = CompressedCommunicator(comm)
+    y = np.empty_like(x)
+    c.Allreduce(x, y)
+    if rank == 1:
+        if end == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif end == "exit":
+            sys.exit(3)
+        raise ValueError("no such file")
+    if end == "raise in MPI":
+        c.Barrier()
+    c.Allreduce(x, y)
+
+
+globals()[sys.argv[1]](*sys.argv[2:])
 comm.Barrier()
 if rank == 0:
     print("done", flush=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
+PROGRAM = str(Path(__file__).with_name("mpi_program.py"))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ ROOT = HERE.parents[1]
     ],
 )  # fmt: skip
 def test_under_mpirun(mpirun: Callable[..., str], function: str, ranks: int) -> None:
-    assert mpirun(ranks, "-m", "mpi4py", str(HERE / "mpi_program.py"), function) == "done\n"
+    assert mpirun(ranks, "-m", "mpi4py", PROGRAM, function) == "done\n"
 
 
 JOB_LIMIT = 60
@@ -47,7 +47,7 @@ def test_a_rank_that_ends_early(
     mpi_job: Callable[..., Any], launcher: list[str], end: str, said: str
 ) -> None:
     """The others end too, soon, and what is said names the rank that was first."""
-    done = mpi_job(4, *launcher, str(HERE / "mpi_failures.py"), end, timeout=JOB_LIMIT)
+    done = mpi_job(4, *launcher, PROGRAM, "failing", end, timeout=JOB_LIMIT)
     assert done.returncode != 0
     assert said in done.stderr
     assert "TransportTimeout" not in done.stderr
