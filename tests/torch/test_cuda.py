@@ -153,7 +153,6 @@ def findings(device: str) -> dict[str, Any]:
         "trained": trainings(device),
         "fsdp": fsdp(device),
         "by name": by_name(device),
-        "gradiveq": gradiveq(device),
     }
 
 
@@ -256,8 +255,9 @@ def test_fsdp_trains_on_a_device_as_without_compression(ranks: Found, name: str)
         assert rank["fsdp"][name]["loss"] == pytest.approx(rank["fsdp"]["2 plain"]["loss"], rel=0.02)
 
 
-def test_gradiveq_takes_a_devices_gradients(ranks: Found) -> None:
-    assert all(rank["gradiveq"]["same"] and rank["gradiveq"]["finite"] for rank in ranks)
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradiveq_takes_a_devices_gradients(gloo: Ranks, device: str) -> None:
+    gloo(gradiveq, device)
 
 
 def test_a_modules_values_come_and_go_by_name(ranks: Found) -> None:
