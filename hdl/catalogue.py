@@ -30,15 +30,19 @@ def _both_widths(**arguments: Any) -> tuple[Arguments, ...]:
     return tuple({**arguments, **width} for width in _BOTH_WIDTHS)
 
 
+_BOTH_TYPES = _BOTH_WIDTHS + _both_widths(**_BF16)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A component by name.
 
-    ``path`` is its class, ``module:Class`` below ``inceptionn.hdl``. ``variants`` are the constructor
-    arguments of the sizes that are checked, the usual one first, with ``lanes`` and ``codec`` in place of a
-    width or a shape; ``built`` are those of the part within the NIC, if no variant has them. ``bench`` names
-    the file ``bench_*.py`` below ``tests/hdl``, which reads a variant's arguments and ``facts`` as its
-    parameters; it is empty for a part that is only checked within another.
+    ``path`` is its module below ``inceptionn.hdl``, with ``:Class`` unless the class has the module's name
+    (``header_sum``: ``HeaderSum``). ``variants`` are the constructor arguments of the sizes that are checked,
+    the usual one first, with ``lanes`` and ``codec`` in place of a width or a shape; ``built`` are those of
+    the part within the NIC, if no variant has them. ``bench`` names the file ``bench_*.py`` below
+    ``tests/hdl``, which reads a variant's arguments and ``facts`` as its parameters; it is empty for a part
+    that is only checked within another.
     """
 
     name: str
@@ -56,7 +60,8 @@ class Entry:
     def factory(self) -> Callable[..., wiring.Component]:
         """The component's class, imported on first use."""
         module, _, attribute = self.path.partition(":")
-        found: Callable[..., wiring.Component] = getattr(import_module(f"inceptionn.hdl.{module}"), attribute)
+        named = attribute or module.rpartition(".")[2].title().replace("_", "")
+        found: Callable[..., wiring.Component] = getattr(import_module(f"inceptionn.hdl.{module}"), named)
         return found
 
     def parameters(self, variant: int = 0) -> Arguments:
@@ -86,200 +91,120 @@ CATALOGUE = {
     entry.name: entry
     for entry in (
         # The paper's Fig. 9: compression.
-        Entry("compression_block", "codec.paper.compression_block:CompressionBlock", bench="units"),
-        Entry(
-            "compression_unit", "codec.paper.compression_unit:CompressionUnit", _BOTH_WIDTHS, bench="units"
-        ),
-        Entry("shifter_tree", "codec.paper.shifter_tree:ShifterTree", _BOTH_WIDTHS, bench="units"),
-        Entry("alignment_unit", "codec.alignment_unit:AlignmentUnit", _BOTH_WIDTHS),
-        Entry("tag_table", "codec.paper.tag_table:TagTable", _BOTH_WIDTHS),
-        Entry("block_store", "codec.block_store:BlockStore", _BOTH_WIDTHS),
-        Entry("block_statistics", "codec.paper.block_statistics:BlockStatistics", _BOTH_WIDTHS),
-        Entry("compressor", "codec.paper.compressor:Compressor", _both_widths(statistics=True)),
-        Entry(
-            "standalone_compressor",
-            "engine.standalone_compressor:StandaloneCompressor",
-            _BOTH_WIDTHS,
-            "standalone",
-        ),
+        Entry("compression_block", "codec.paper.compression_block", bench="units"),
+        Entry("compression_unit", "codec.paper.compression_unit", _BOTH_WIDTHS, bench="units"),
+        Entry("shifter_tree", "codec.paper.shifter_tree", _BOTH_WIDTHS, bench="units"),
+        Entry("alignment_unit", "codec.alignment_unit", _BOTH_WIDTHS),
+        Entry("tag_table", "codec.paper.tag_table", _BOTH_WIDTHS),
+        Entry("block_store", "codec.block_store", _BOTH_WIDTHS),
+        Entry("block_statistics", "codec.paper.block_statistics", _BOTH_WIDTHS),
+        Entry("compressor", "codec.paper.compressor", _both_widths(statistics=True)),
+        Entry("standalone_compressor", "engine.standalone_compressor", _BOTH_WIDTHS, "standalone"),
         # The paper's Fig. 10: decompression.
-        Entry("block_splitter", "codec.block_splitter:BlockSplitter", _both_widths(word_lanes=8), bench=""),
+        Entry("block_splitter", "codec.block_splitter", _both_widths(word_lanes=8), bench=""),
         Entry(
             "group_issue",
-            "codec.group_issue:GroupIssue",
+            "codec.group_issue",
             ({"marks": ("tags", 16), "lanes": 8}, {"marks": ("tags", 32), "lanes": 16}),
             bench="",
         ),
-        Entry("burst_buffer", "codec.paper.burst_buffer:BurstBuffer", _BOTH_WIDTHS, "ring_window"),
-        Entry("tag_decoder", "codec.paper.tag_decoder:TagDecoder", _BOTH_WIDTHS, "table_decoder"),
-        Entry("decompression_block", "codec.paper.decompression_block:DecompressionBlock", bench=""),
-        Entry(
-            "decompression_unit",
-            "codec.paper.decompression_unit:DecompressionUnit",
-            _BOTH_WIDTHS,
-            bench="units",
-        ),
-        Entry("decompressor", "codec.paper.decompressor:Decompressor", _BOTH_WIDTHS),
-        Entry(
-            "standalone_decompressor",
-            "engine.standalone_decompressor:StandaloneDecompressor",
-            _BOTH_WIDTHS,
-            "standalone",
-        ),
+        Entry("burst_buffer", "codec.paper.burst_buffer", _BOTH_WIDTHS, "ring_window"),
+        Entry("tag_decoder", "codec.paper.tag_decoder", _BOTH_WIDTHS, "table_decoder"),
+        Entry("decompression_block", "codec.paper.decompression_block", bench=""),
+        Entry("decompression_unit", "codec.paper.decompression_unit", _BOTH_WIDTHS, bench="units"),
+        Entry("decompressor", "codec.paper.decompressor", _BOTH_WIDTHS),
+        Entry("standalone_decompressor", "engine.standalone_decompressor", _BOTH_WIDTHS, "standalone"),
         # The planes codec.
-        Entry(
-            "plane_unit",
-            "codec.planes.plane_unit:PlaneUnit",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
-            "units",
-            _PLANES,
-        ),
-        Entry("code_table", "codec.planes.code_table:CodeTable", _BOTH_WIDTHS),
-        Entry(
-            "planes_statistics",
-            "codec.planes.block_statistics:BlockStatistics",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
-            "block_statistics",
-            _PLANES,
-        ),
+        Entry("plane_unit", "codec.planes.plane_unit", _BOTH_TYPES, "units", _PLANES),
+        Entry("code_table", "codec.planes.code_table", _BOTH_WIDTHS),
+        Entry("planes_statistics", "codec.planes.block_statistics", _BOTH_TYPES, "block_statistics", _PLANES),
         Entry(
             "planes_compressor",
-            "codec.planes.compressor:Compressor",
+            "codec.planes.compressor",
             _both_widths(statistics=True) + _both_widths(statistics=True, **_BF16),
             bench="compressor",
             facts=_PLANES,
         ),
         Entry(
             "planes_standalone_compressor",
-            "engine.standalone_compressor:StandaloneCompressor",
+            "engine.standalone_compressor",
             _both_widths(**_PLANES),
             bench="standalone",
         ),
-        Entry(
-            "code_decoder",
-            "codec.planes.code_decoder:CodeDecoder",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
-            "table_decoder",
-            _PLANES,
-        ),
-        Entry(
-            "plane_buffer",
-            "codec.planes.plane_buffer:PlaneBuffer",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
-            "ring_window",
-            _PLANES,
-        ),
-        Entry(
-            "lane_dequantiser",
-            "codec.planes.lane_dequantiser:LaneDequantiser",
-            ({}, {"bf16": True}),
-            bench="",
-        ),
-        Entry(
-            "dequantisation_unit",
-            "codec.planes.dequantisation_unit:DequantisationUnit",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
-            "units",
-        ),
+        Entry("code_decoder", "codec.planes.code_decoder", _BOTH_TYPES, "table_decoder", _PLANES),
+        Entry("plane_buffer", "codec.planes.plane_buffer", _BOTH_TYPES, "ring_window", _PLANES),
+        Entry("lane_dequantiser", "codec.planes.lane_dequantiser", ({}, {"bf16": True}), bench=""),
+        Entry("dequantisation_unit", "codec.planes.dequantisation_unit", _BOTH_TYPES, "units"),
         Entry(
             "planes_decompressor",
-            "codec.planes.decompressor:Decompressor",
-            _BOTH_WIDTHS + _both_widths(**_BF16),
+            "codec.planes.decompressor",
+            _BOTH_TYPES,
             bench="decompressor",
             facts=_PLANES,
         ),
         Entry(
             "planes_standalone_decompressor",
-            "engine.standalone_decompressor:StandaloneDecompressor",
+            "engine.standalone_decompressor",
             _both_widths(**_PLANES) + _both_widths(**_BF16),
             bench="standalone",
         ),
         # From a frame to its payload.
         Entry(
             "frame_input",
-            "frame.frame_input:FrameInput",
+            "frame.frame_input",
             tuple(
                 {"pace": pace, "data_bytes": data_bytes}
                 for pace, data_bytes in ((4, 32), (1, 32), (2, 32), (7, 32), (2, 64), (1, 128))
             ),
         ),
         Entry(
-            "header_parser",
-            "frame.header_parser:HeaderParser",
-            _both_widths(transmit=True) + _both_widths(transmit=False),
+            "header_parser", "frame.header_parser", _both_widths(transmit=True) + _both_widths(transmit=False)
         ),
-        Entry("header_walk", "frame.header_walk:HeaderWalk", _BOTH_WIDTHS),
-        Entry("tos_matcher", "frame.tos_matcher:TosMatcher"),
-        Entry("payload_realigner", "frame.payload_realigner:PayloadRealigner", _BOTH_WIDTHS),
-        Entry(
-            "front_end",
-            "frame.front_end:FrontEnd",
-            _both_widths(transmit=True) + _both_widths(transmit=False),
-        ),
-        Entry("header_sum", "frame.header_sum:HeaderSum", _BOTH_WIDTHS),
-        Entry("flow_table", "frame.flow_table:FlowTable"),
+        Entry("header_walk", "frame.header_walk", _BOTH_WIDTHS),
+        Entry("tos_matcher", "frame.tos_matcher"),
+        Entry("payload_realigner", "frame.payload_realigner", _BOTH_WIDTHS),
+        Entry("front_end", "frame.front_end", _both_widths(transmit=True) + _both_widths(transmit=False)),
+        Entry("header_sum", "frame.header_sum", _BOTH_WIDTHS),
+        Entry("flow_table", "frame.flow_table"),
         Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
         # The engines.
-        Entry("raw_ring", "engine.raw_ring:RawRing", _both_widths(depth=64), built={}),
-        Entry("frame_recorder", "engine.frame_recorder:FrameRecorder", _BOTH_WIDTHS),
-        Entry("transmit_judging", "engine.transmit_judging:TransmitJudging", _BOTH_WIDTHS, bench=""),
-        Entry("transmit_settling", "engine.transmit_settling:TransmitSettling", _BOTH_WIDTHS, bench=""),
-        Entry("transmit_decision", "engine.transmit_decision:TransmitDecision", _BOTH_WIDTHS),
+        Entry("raw_ring", "engine.raw_ring", _both_widths(depth=64), built={}),
+        Entry("frame_recorder", "engine.frame_recorder", _BOTH_WIDTHS),
+        Entry("transmit_judging", "engine.transmit_judging", _BOTH_WIDTHS, bench=""),
+        Entry("transmit_settling", "engine.transmit_settling", _BOTH_WIDTHS, bench=""),
+        Entry("transmit_decision", "engine.transmit_decision", _BOTH_WIDTHS),
         Entry(
             "transmit_assembler",
-            "engine.transmit_assembler:TransmitAssembler",
+            "engine.transmit_assembler",
             _both_widths(ring_depth=64),  # small, so that a bench fills it
             built={},
         ),
-        Entry("compression_engine", "engine.compression_engine:CompressionEngine", _BOTH_WIDTHS, "engine"),
+        Entry("compression_engine", "engine.compression_engine", _BOTH_WIDTHS, "engine"),
+        Entry("planes_compression_engine", "engine.compression_engine", _both_widths(**_PLANES), bench=""),
+        Entry("bf16_compression_engine", "engine.compression_engine", _both_widths(**_BF16), "engine"),
+        Entry("receive_decision", "engine.receive_decision", _BOTH_WIDTHS),
+        Entry("receive_layout", "engine.receive_layout", _BOTH_WIDTHS),
+        Entry("payload_merge", "engine.payload_merge", _BOTH_WIDTHS),
+        Entry("receive_assembler", "engine.receive_assembler", _BOTH_WIDTHS),
+        Entry("decompression_engine", "engine.decompression_engine", _BOTH_WIDTHS, "engine"),
         Entry(
-            "planes_compression_engine",
-            "engine.compression_engine:CompressionEngine",
-            _both_widths(**_PLANES),
-            bench="",
+            "planes_decompression_engine", "engine.decompression_engine", _both_widths(**_PLANES), bench=""
         ),
-        Entry(
-            "bf16_compression_engine",
-            "engine.compression_engine:CompressionEngine",
-            _both_widths(**_BF16),
-            "engine",
-        ),
-        Entry("receive_decision", "engine.receive_decision:ReceiveDecision", _BOTH_WIDTHS),
-        Entry("receive_layout", "engine.receive_layout:ReceiveLayout", _BOTH_WIDTHS),
-        Entry("payload_merge", "engine.payload_merge:PayloadMerge", _BOTH_WIDTHS),
-        Entry("receive_assembler", "engine.receive_assembler:ReceiveAssembler", _BOTH_WIDTHS),
-        Entry(
-            "decompression_engine",
-            "engine.decompression_engine:DecompressionEngine",
-            _BOTH_WIDTHS,
-            "engine",
-        ),
-        Entry(
-            "planes_decompression_engine",
-            "engine.decompression_engine:DecompressionEngine",
-            _both_widths(**_PLANES),
-            bench="",
-        ),
-        Entry(
-            "bf16_decompression_engine",
-            "engine.decompression_engine:DecompressionEngine",
-            _both_widths(**_BF16),
-            "engine",
-        ),
+        Entry("bf16_decompression_engine", "engine.decompression_engine", _both_widths(**_BF16), "engine"),
         # Several engines side by side.
-        Entry("flow_sharing", "parallel.flow_sharing:FlowSharing", ({}, {"bf16": True})),
-        Entry("dispatch_queue", "parallel.dispatch_queue:DispatchQueue", ({"engines": 2},), bench=""),
+        Entry("flow_sharing", "parallel.flow_sharing", ({}, {"bf16": True})),
+        Entry("dispatch_queue", "parallel.dispatch_queue", ({"engines": 2},), bench=""),
         Entry(
             "packet_dispatch",
-            "parallel.packet_dispatch:PacketDispatch",
+            "parallel.packet_dispatch",
             ({"engines": 2, "flows": True}, {"engines": 2, "flows": True, **_BF16}),
         ),
-        Entry("collect_queue", "parallel.collect_queue:CollectQueue", ({"engines": 2},), bench=""),
-        Entry("packet_collect", "parallel.packet_collect:PacketCollect", ({"engines": 2},)),
-        Entry("report_merge", "parallel.report_merge:ReportMerge", ({"engines": 2},), bench=""),
+        Entry("collect_queue", "parallel.collect_queue", ({"engines": 2},), bench=""),
+        Entry("packet_collect", "parallel.packet_collect", ({"engines": 2},)),
+        Entry("report_merge", "parallel.report_merge", ({"engines": 2},), bench=""),
         Entry(
             "parallel_engines",
-            "parallel.parallel_engines:ParallelEngines",
+            "parallel.parallel_engines",
             ({"engines": 2, "transmit": True}, {"engines": 2, "transmit": False}),
             bench="",
         ),
@@ -293,12 +218,12 @@ CATALOGUE = {
             ),
             built={"direction": "tx"},
         ),
-        Entry("registers", "control.management:Management", ({}, _PLANES, _BF16)),
+        Entry("registers", "control.management", ({}, _PLANES, _BF16)),
         # At the edge of a board's design: frames, widths.
-        Entry("frame_guard", "attach.frame_guard:FrameGuard"),
+        Entry("frame_guard", "attach.frame_guard"),
         Entry(
             "frame_queue",
-            "attach.frame_queue:FrameQueue",
+            "attach.frame_queue",
             tuple(
                 {"data_bytes": 8, "depth": 32, "frames": 16, "word_width": 8, "drop_bad": lost, "lossy": lost}
                 for lost in (False, True)
@@ -319,12 +244,9 @@ CATALOGUE = {
         ),
         # The inline device's own.
         Entry(
-            "event_counters",
-            "inline.event_counters:EventCounters",
-            ({"slots": 16, "start": _FULL},),
-            built={"slots": 16},
+            "event_counters", "inline.event_counters", ({"slots": 16, "start": _FULL},), built={"slots": 16}
         ),
-        Entry("port_page", "inline.port_page:PortPage", ({"start": _FULL},), built={}),
+        Entry("port_page", "inline.port_page", ({"start": _FULL},), built={}),
         Entry("register_console", "inline.console:RegisterConsole", ({"divisor": 4, "addr_width": 13},)),
         # Parts that all others use.
         Entry(
@@ -344,11 +266,11 @@ CATALOGUE = {
             ({"shape": 100, "depth": 16, "slack": 5},),
             facts={"registers": 0, "forward": True},
         ),
-        Entry("output_queue", "parts.output_queue:OutputQueue", _both_widths(slack=11)),
-        Entry("elastic_register", "parts.elastic_register:ElasticRegister", ({"shape": 33},)),
+        Entry("output_queue", "parts.output_queue", _both_widths(slack=11)),
+        Entry("elastic_register", "parts.elastic_register", ({"shape": 33},)),
         Entry(
             "elastic_register_in_ram",
-            "parts.elastic_register:ElasticRegister",
+            "parts.elastic_register",
             (
                 {"shape": _WIDE_AND_NARROW, "in_ram": ["wide"]},
                 {"shape": _WIDE_AND_NARROW, "in_ram": ["narrow", "wide"]},
@@ -359,8 +281,8 @@ CATALOGUE = {
         Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
         # The whole NIC.
-        Entry("nic", "nic:Nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
-        Entry("planes_nic", "nic:Nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
-        Entry("bf16_nic", "nic:Nic", (_BF16, {"engines": 2, **_BF16}), bench=""),
+        Entry("nic", "nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
+        Entry("planes_nic", "nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
+        Entry("bf16_nic", "nic", (_BF16, {"engines": 2, **_BF16}), bench=""),
     )
 }
