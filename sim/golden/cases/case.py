@@ -29,13 +29,11 @@ class Case:
     bad: bool = False
 
 
-@dataclass(frozen=True)
 class Sequence:
     """Cases that an engine sees in this order, out of reset, with this configuration."""
 
-    name: str
-    config: EngineConfig
-    cases: tuple[Case, ...]
+    def __init__(self, name: str, config: EngineConfig, *cases: Case) -> None:
+        self.name, self.config, self.cases = name, config, cases
 
 
 OPENING = Case("SYN teaches phase 0", packets.OPENING, V.SYN)
