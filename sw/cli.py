@@ -109,17 +109,12 @@ COMMANDS = {
         {
             "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
-            "means": _bench("trainings.means", "The error of means by ranks, and what feedback does."),
-            "feedback": _bench("trainings.feedback", "Error feedback and scales: loss by ranks and bytes."),
+            "trainings": _bench("trainings.trainings", "Bounds, error feedback and scales: loss by bytes."),
             "equal-error": _bench("trainings.equal_error", "Our codecs and others at equal error and bytes."),
-            "halves": _bench("trainings.halves", "Trainings with bfloat16: a raw ring, planes, int4."),
             "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
             "a2dtwp": _bench("layers.a2dtwp", "Weight packing against memcpy; GPU copies."),
-            "convergence": _bench(
-                "trainings.convergence", "Loss by codec, at equal bound and at equal bytes."
-            ),
             "gradiveq": _bench("layers.gradiveq", "Sums of compressed gradients; training."),
             "torch": Command(
                 "inceptionn.evaluate.bench.torch.torch",

@@ -135,7 +135,7 @@ class Made(NamedTuple):
 def made_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Made]:
-    """``made_by("bench means --steps 2", *more, csv=True, plot=True)``: of a command that succeeds."""
+    """``made_by("bench trainings --steps 2", *more, csv=True, plot=True)``: of a command that succeeds."""
 
     def run(words: str, *more: object, csv: bool = False, plot: bool = False, columns: int = 160) -> Made:
         from inceptionn import cli

@@ -44,14 +44,6 @@ SAID = {
         "--plot x.txt": "--plot must end in .png, .svg, .pdf, not 'x.txt'",
         "--json - --csv -": "Invalid value: only one output can be -, standard output",
     },
-    "bench convergence": {
-        "--models rnn": "--models takes mlp, cnn, transformer, not 'rnn'",
-    },
-    "bench feedback": {
-        "--ranks 1,4": "--ranks takes",
-        "--bounds 15": "--bounds takes",
-        "--bounds ''": "--bounds takes",
-    },
     "bench gradiveq": {
         "--rates fast": "fast",
         "--only nothing": "--only takes times, parts, training, not 'nothing'",
@@ -65,12 +57,6 @@ SAID = {
         "--sizes 8,8,8,8": "--sizes takes whole numbers, not '8,8,8,8'",
         "--hosts 1": "must be 2..16, not 1",
         "--plot curves.txt": "not 'curves.txt'",
-    },
-    "bench means": {
-        "--ranks 1,4": "--ranks takes",
-        "--ranks four": "--ranks takes",
-        "--ranks ''": "--ranks takes",
-        "--ranks 512": "--ranks takes",
     },
     "bench parallax": {
         "--hosts 1": "must be 2..16, not 1",
@@ -90,6 +76,14 @@ SAID = {
         "--models resnet": "--models takes mlp, cnn, transformer, not 'resnet'",
         "--systems magic": "--systems takes plain, fp16",
         "--hosts 1": "must be 2..16, not 1",
+    },
+    "bench trainings": {
+        "--models rnn": "--models takes mlp, cnn, transformer, not 'rnn'",
+        "--ranks 1,4": "--ranks takes",
+        "--ranks four": "--ranks takes",
+        "--bounds 15": "--bounds takes",
+        "--bounds ''": "--bounds takes",
+        "--dtype fp8": "must be one of float32, bfloat16, not 'fp8'",
     },
     "bring-up": {
         "--out ''": "Invalid value for --out: must name a folder, not ''",

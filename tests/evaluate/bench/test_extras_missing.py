@@ -60,7 +60,7 @@ def test_other_benches_say_in_one_line_what_to_install(arguments: tuple[str, ...
     assert done.stderr == f"inceptionn: scikit-learn is not installed: {pip_install('bench')}\n"
 
 
-@pytest.mark.parametrize("arguments", [("halves",), ("feedback", "--optimizers", "adam"), ("convergence",)])
+@pytest.mark.parametrize("arguments", [("equal-error",), ("trainings", "--optimizers", "adam")])
 def test_trainings_by_torch_say_in_one_line_what_to_install(arguments: tuple[str, ...]) -> None:
     pytest.importorskip("sklearn")
     without = BASE.replace('MISSING = ("sklearn", ', 'MISSING = ("torch", ').replace('"matplotlib", ', "")

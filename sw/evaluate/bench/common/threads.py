@@ -2,7 +2,7 @@
 """Ranks as threads of one process, for training runs in which the network plays no role."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from ....transport import LoopbackTransport, TransportError, loopback
@@ -15,26 +15,16 @@ def on_ranks(ranks: int, work: Callable[[LoopbackTransport], T], **settings: Any
 
     An error at a rank ends all of them. Raises the first one, a rank's own first.
     """
-
-    def once(transport: LoopbackTransport) -> T:
-        with transport:
-            return work(transport)
-
-    return at_each(loopback(ranks, **settings), once)
-
-
-def at_each(transports: Sequence[LoopbackTransport], work: Callable[[LoopbackTransport], T]) -> list[T]:
-    """Run ``work`` with every transport, as `on_ranks` does. The transports stay open, but for an error."""
-    found: list[T | BaseException | None] = [None] * len(transports)
+    found: list[T | BaseException | None] = [None] * ranks
 
     def run(transport: LoopbackTransport) -> None:
         try:
-            found[transport.rank] = work(transport)
+            with transport:
+                found[transport.rank] = work(transport)
         except BaseException as error:
             found[transport.rank] = error
-            transport.close()
 
-    threads = [threading.Thread(target=run, args=(transport,), daemon=True) for transport in transports]
+    threads = [threading.Thread(target=run, args=(one,), daemon=True) for one in loopback(ranks, **settings)]
     for thread in threads:
         thread.start()
     for thread in threads:

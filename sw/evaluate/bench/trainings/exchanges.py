@@ -1,36 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What makes one mean of all ranks' gradients: real all-reduces, and simulated ones of any compressor."""
+"""What makes one mean of all ranks' gradients: all-reduces of any compressor, simulated."""
 
 import math
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from .... import Codec
-from ....collectives import MEAN, ErrorFeedback, allreduce_comp
-from ....transport import LoopbackTransport, loopback
+from .... import Codec, converted
 from ...training import Floats, Parameters
 from ...training.loop import mean_of
-from ..common.threads import at_each
 
 AUTO, TENSOR = "auto", "tensor"
 SCALES = (AUTO, TENSOR)
 SAMPLED = 20
 """Bytes are counted in one of this many steps, the first."""
-
-
-class Exchange(Protocol):
-    """Makes one mean of the gradients of a step."""
-
-    def __call__(self, gradients: Floats) -> Floats:
-        """Return the mean, as all ranks have it, of float32[ranks, values], which it may overwrite."""
-        ...
-
-    @property
-    def sent(self) -> float:
-        """The bytes that a rank sends in a step."""
-        ...
 
 
 class Compressor(Protocol):
@@ -43,37 +26,6 @@ class Compressor(Protocol):
     def sent(self, kept: Floats) -> float:
         """Return the bytes that a rank sends for what the last call returned."""
         ...
-
-
-class Ring:
-    """Real all-reduces, between threads. Raw without a codec; ``memory`` makes each rank's error feedback."""
-
-    def __init__(
-        self, ranks: int, codec: Codec | None = None, memory: Callable[[Codec], ErrorFeedback] | None = None
-    ) -> None:
-        self.transports, self.calls = loopback(ranks), 0
-        common: dict[str, Any] = {"path": "software", "codec": codec} if codec else {"path": "off"}
-        self.memories = [memory(codec) for _ in range(ranks)] if codec and memory else []
-        self._settings = [common | {"feedback": (each, "")} for each in self.memories] or [common] * ranks
-
-    def __call__(self, gradients: Floats) -> Floats:
-        def rank(transport: LoopbackTransport) -> Floats:
-            own, mean = gradients[transport.rank], np.empty(gradients.shape[1], np.float32)
-            allreduce_comp(transport, own, mean, MEAN, **self._settings[transport.rank])
-            return mean
-
-        self.calls += 1
-        return at_each(self.transports, rank)[0]
-
-    @property
-    def sent(self) -> float:
-        """The bytes of the first rank."""
-        return self.transports[0].bytes_sent / self.calls
-
-    def close(self) -> None:
-        """Close the transports."""
-        for transport in self.transports:
-            transport.close()
 
 
 class Simulated:
@@ -141,3 +93,41 @@ class Ours:
 def planes(k: int, scale: str, shapes: Parameters) -> Ours:
     """Make our codec with planes at a bound of 2**-k."""
     return Ours(Codec(2.0**-k, "planes", threads=1), scale, shapes)
+
+
+def rounded(values: Floats) -> Floats:
+    """Return the nearest bfloat16 values, as float32."""
+    return converted(converted(values, "bfloat16"), patterns=True)
+
+
+class RawBf16:
+    """A ring that sends bfloat16 and rounds each partial sum to it."""
+
+    def __call__(self, wanted: Floats) -> Floats:
+        """Return the sum, and zeros for all ranks but the first."""
+        kept = np.zeros_like(wanted)
+        for own in wanted:
+            kept[0] = rounded(kept[0] + own)
+        return kept
+
+    def sent(self, kept: Floats) -> float:
+        """Return the bytes that a rank of a ring sends for as many bfloat16 values."""
+        return 4 * kept.shape[1] * (len(kept) - 1) / len(kept)
+
+
+class Bf16:
+    """Gradients that every rank rounds to bfloat16 before a compressor, and means that are rounded to it."""
+
+    def __init__(self, inner: Compressor) -> None:
+        self._inner = inner
+        self._kept: Floats = np.zeros((1, 1), np.float32)
+
+    def __call__(self, wanted: Floats) -> Floats:
+        """Return the mean in the place of every rank's values."""
+        self._kept = self._inner(rounded(wanted))
+        mean = rounded(self._kept.sum(axis=0) / np.float32(len(wanted)))
+        return np.broadcast_to(mean, wanted.shape)
+
+    def sent(self, kept: Floats) -> float:
+        """Return the bytes by rank."""
+        return self._inner.sent(self._kept)

@@ -10,7 +10,7 @@ from ....commands.console import Table
 from ...study import Columns
 from ...training import Floats, Model, Parameters, Trainer, loop
 from ...training.data import require_digits
-from .exchanges import Exchange
+from .exchanges import Simulated
 
 CHANNELS = (8, 16)
 """Of the CNN."""
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         return self._model().initial(self.seed)
 
     def train(
-        self, steps: int, exchange: Exchange | None = None,
+        self, steps: int, exchange: Simulated | None = None,
         before: Callable[[int, Floats], None] = lambda step, gradients: None,
     ) -> dict[str, float]:  # fmt: skip
         """Return the test set's ``loss`` and ``accuracy``, and ``sent``: bytes by rank and step.

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench feedback``: what error feedback and a scale per tensor do to trainings."""
+"""``inceptionn bench trainings``: what bound, error feedback, scale and type of gradients do to the loss."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from statistics import mean
 from typing import Annotated
 
 import numpy as np
-import typer
 
 from .... import MAX_K
 from ....commands import report
 from ....commands.console import Table, tracked
+from ....system.options import one_of
 from ...study import Columns, Curve, Draw, Panel, Study, measurement, panels
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
-from . import spikes as spiking
-from .exchanges import AUTO, SCALES, TENSOR, Simulated, planes
+from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, RawBf16, Simulated, planes
 from .grid import BATCH, Case, Row, average, crossed, groups, require, where
 
+DTYPES = ("float32", "bfloat16")
 VARIANTS = tuple(product(SCALES, (False, True)))
 """Scale, and whether there is error feedback."""
 PAIRS = (
@@ -36,8 +37,8 @@ VARIANT: Columns[Row] = {
 }
 
 
-@measurement("feedback", plot=True)
-def feedback(
+@measurement("trainings", plot=True)
+def trainings(
     study: Study,
     models: Annotated[str, report.listed(f"Of {', '.join(MODELS)}.", show_default="all of them")] = ",".join(
         MODELS
@@ -47,12 +48,10 @@ def feedback(
     ),
     ranks: Annotated[str, report.listed(f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
     bounds: Annotated[str, report.listed("Each k is the bound 2**-k.")] = "8,10,12",
+    dtype: Annotated[str, one_of(DTYPES, "Type of the gradients: {}.", metavar="TYPE")] = DTYPES[0],
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
     seed: report.FirstSeed = 0,
-    spikes: Annotated[
-        bool, typer.Option("--spikes", help="Instead: skipped and clipped steps, and what they leave.")
-    ] = False,
     full: Annotated[bool, report.full(ranks="4,8,16,64", bounds="6,8,10,12", seeds=3)] = False,
     quick: Annotated[bool, report.quick(models="mlp", ranks="4,16", bounds="8,10", steps=50)] = False,
 ) -> None:
@@ -65,61 +64,53 @@ def feedback(
     is that of what each rank's values become, whatever the ring's order. A scale is common to all values, or
     one for each tensor. Bytes are those of a ring.
 
-    With --spikes four threads train the perceptron through real all-reduces. Every 20 steps the gradients of
-    one are multiplied by 1e3 or 1e6, or one value is infinite, and the step is skipped or clipped. --models
-    and --ranks do not count.
+    With --dtype bfloat16 every rank rounds its gradient to it, and the mean is rounded; the raw ring rounds
+    each partial sum, too. There is no error feedback then.
     """
     wanted, every = report.choices(optimizers, OPTIMIZERS, "--optimizers"), range(seed, seed + seeds)
     chosen = report.choices(models, MODELS, "--models")
     numbers, ks = report.numbers(ranks, 2, BATCH, "--ranks"), report.numbers(bounds, 1, MAX_K, "--bounds")
-    if spikes and study.output.plot is not None:
-        raise typer.BadParameter("--spikes makes tables alone, no --plot")
-    if spikes and steps < spiking.LEAST_STEPS:
-        raise typer.BadParameter(f"--steps must be {spiking.LEAST_STEPS} or more with --spikes, not {steps}")
-    require(() if spikes else chosen, wanted)
+    require(chosen, wanted)
     runs: list[Row] = []
+    cases = [Case(*each) for each in product(chosen, wanted, numbers, every)]
     with one_thread():
-        if spikes:
-            events = list(product(wanted, spiking.EVENTS, spiking.RULES, ks, every))
-            for event in tracked(study.console, events, lambda event: ", ".join(event[:3])):
-                runs.append(spiking.trained(*event, steps))
-        else:
-            cases = [Case(*each) for each in product(chosen, wanted, numbers, every)]
-            for case in tracked(
-                study.console, cases, lambda case: f"{case[0]}, {case[1]}, {case[2]} ranks, seed {case[3]}"
-            ):
-                runs += trainings(case, ks, steps)
+        for case in tracked(study.console, cases, "{0.model}, {0.optimizer}, {0.ranks} ranks".format):
+            runs += trained(case, ks, steps, dtype)
     study.rows = runs
-    study.facts |= {"training_steps": steps, "runs": runs}
-    if spikes:
-        study.facts["bench"] = "feedback, spikes"
-        study.conditions.append(f"planes, 4 ranks; digits, {BATCH} samples, {steps} steps, {seeds} seed(s)")
-        study.show(*(spiking.table_of(where(runs, k=k), k) for k in ks))
-        return
-    study.facts |= {"batch": BATCH, "seeds": seeds}
-    study.conditions.append(f"planes; digits, {BATCH} samples a step, {steps} steps, {seeds} seed(s)")
+    study.facts |= {"training_steps": steps, "batch": BATCH, "seeds": seeds, "dtype": dtype, "runs": runs}
+    study.conditions.append(
+        f"planes; digits, {BATCH} samples a step, {steps} steps, {seeds} seed(s), gradients of {dtype}"
+    )
     study.show(*(accuracies(where(runs, model=name), name) for name in chosen))
     if len(chosen) > 1:
         study.show(accuracies(runs, "mean of all models"))
-    study.show(equal_bytes(runs))
-    study.plot(curves(runs), 3.4 * len(chosen), 2.1 * len(wanted) * len(numbers) + 0.6)
+    if dtype == "float32":
+        study.show(equal_bytes(runs))
+        study.plot(curves(runs), 3.4 * len(chosen), 2.1 * len(wanted) * len(numbers) + 0.6)
 
 
-def trainings(case: Case, ks: Sequence[int], steps: int) -> Iterator[Row]:
-    """Train without compression, then in every variant at every bound."""
-    name, shapes = case._asdict(), case.shapes
-    yield name | {"k": None, "scale": None, "feedback": False} | case.train(steps)
+def trained(case: Case, ks: Sequence[int], steps: int, dtype: str = "float32") -> Iterator[Row]:
+    """Train without compression, then in every variant at every bound. ``ratio``: of raw bytes to those."""
+    name, shapes, rounded = case._asdict(), case.shapes, dtype == "bfloat16"
+    raw = case.train(steps, Simulated(Bf16(RawBf16())) if rounded else None)
+    yield name | {"k": None, "scale": None, "feedback": False, "ratio": 1.0} | raw
     for k, (scale, fed) in product(ks, VARIANTS):
-        found = case.train(steps, Simulated(planes(k, scale, shapes), fed))
-        yield name | {"k": k, "scale": scale, "feedback": fed} | found
+        if not (fed and rounded):
+            compressor: Compressor = planes(k, scale, shapes)
+            found = case.train(steps, Simulated(Bf16(compressor) if rounded else compressor, fed))
+            ratio = raw["sent"] / found["sent"]
+            yield name | {"k": k, "scale": scale, "feedback": fed, "ratio": ratio} | found
 
 
 def accuracies(runs: Sequence[Row], title: str) -> Table:
-    """Tabulate the mean accuracy: one line per bound and variant, one column per optimizer and ranks."""
-    return crossed(
-        f"Accuracy of the test set, %: {title}", runs, VARIANT, "{optimizer}, {ranks}".format_map,
-        lambda rows: f"{100 * average(rows, 'accuracy'):.1f}",
-    )  # fmt: skip
+    """Tabulate means over the seeds: one line per bound and variant, one column per optimizer and ranks."""
+
+    def cell(rows: Sequence[Row]) -> str:
+        loss, accuracy, ratio = map(partial(average, rows), ("loss", "accuracy", "ratio"))
+        return f"{100 * accuracy:.1f} ({loss:.4f}, {ratio:.2f})"
+
+    heading = f"Accuracy of the test set, % (loss, ratio over raw): {title}"
+    return crossed(heading, runs, VARIANT, "{optimizer}, {ranks}".format_map, cell)
 
 
 def equal_bytes(runs: Sequence[Row]) -> Table:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench feedback``: the simulated ranks against real all-reduces, and the command."""
+"""``inceptionn bench trainings``: the simulated ranks against real all-reduces, and the command."""
 
 import csv
 from collections.abc import Callable
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inceptionn import Codec
-from inceptionn.collectives import SUM, ErrorFeedback, allreduce_comp, statistics
-from inceptionn.evaluate.bench.trainings import feedback as bench
-from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, Ours
+from inceptionn import Codec, converted
+from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp, statistics
+from inceptionn.evaluate.bench.trainings import trainings as bench
+from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, Bf16, Ours, RawBf16, rounded
 from inceptionn.evaluate.bench.trainings.grid import Case
-from inceptionn.evaluate.bench.trainings.spikes import EVENTS, RULES, trained
 from inceptionn.transport import Transport, loopback
 
 pytest.importorskip("sklearn")
@@ -57,6 +56,32 @@ def test_simulated_sums_are_those_of_the_ring(ranks: int, scale: Any) -> None:
     assert np.mean([sizes for _, sizes in results], axis=0) == pytest.approx(sent, rel=0.1)
 
 
+def test_bfloat16_has_the_bits_and_bytes_of_the_ring(threads: Any) -> None:
+    """Those of an all-reduce of arrays of bfloat16 between four ranks."""
+    x = np.random.default_rng(1).laplace(scale=1e-3, size=(4, 8000)).astype(np.float32)
+    codec = Codec(2**-10, "planes")
+
+    def run(t: Transport) -> tuple[np.ndarray, int]:
+        y = converted(x[t.rank], "bfloat16")
+        allreduce_comp(t, None, y, MEAN, codec=codec, dtype="bfloat16")
+        return converted(y, patterns=True), t.bytes_sent
+
+    ours = Bf16(Ours(codec, AUTO, {"": x[0]}))
+    kept = ours(x)
+    outcomes = threads(4, run)
+    for mean, _ in outcomes:
+        assert np.array_equal(mean, kept[0])
+    assert ours.sent(kept) == pytest.approx(np.mean([sent for _, sent in outcomes]), rel=0.03)
+
+
+def test_the_raw_ring_of_bfloat16_rounds_partial_sums() -> None:
+    x = np.array([[1], [2**-9], [2**-9], [2**-9]], np.float32)
+    raw = Bf16(RawBf16())
+    assert raw(x)[0, 0] == 0.25  # what is added to 1 is less than half a place
+    assert raw.sent(x) == 4 * 3 / 4
+    assert rounded(x.mean(axis=0))[0] > 0.25
+
+
 def test_a_scale_per_tensor_is_that_of_each_tensor_alone() -> None:
     shapes = {"large": np.zeros(40, np.float32), "small": np.zeros((3, 8), np.float32)}
     values = np.random.default_rng(2).normal(size=(4, 64)).astype(np.float32)
@@ -75,7 +100,7 @@ def test_ranks_share_the_same_samples() -> None:
 
 
 def test_the_command(made_by: Callable[..., Any]) -> None:
-    command = "bench feedback --models mlp --optimizers sgd --ranks 16 --bounds 7,9 --steps 30"
+    command = "bench trainings --models mlp --optimizers sgd --ranks 16 --bounds 7,9 --steps 30"
     text, facts, rows, _ = made_by(command, csv=True, plot=True)
     assert "Ratio of the test losses at equal bytes" in text
     runs = facts["runs"]
@@ -89,24 +114,17 @@ def test_the_command(made_by: Callable[..., Any]) -> None:
     assert sent[7, AUTO, False] < sent[9, AUTO, False] < sent[None, None, False]
 
 
+def test_a_short_run_of_bfloat16(made_by: Callable[..., Any]) -> None:
+    command = "bench trainings --models mlp --optimizers sgd --ranks 4 --bounds 10 --steps 20"
+    raw, *ours = made_by(command, "--dtype", "bfloat16").facts["runs"]
+    assert (raw["k"], raw["ratio"]) == (None, 1)
+    assert [run["scale"] for run in ours] == [AUTO, TENSOR]
+    for run in ours:
+        assert run["ratio"] > 1.5
+        assert run["loss"] == pytest.approx(raw["loss"], rel=0.05)
+
+
 def test_losses_at_equal_bytes_by_hand() -> None:
     """Twice the loss at the same bytes, on the part that both curves have."""
     assert bench._ratio([(0, 1), (2, 0)], [(1, 0.5 - np.log(2)), (4, -1 - np.log(2))]) == pytest.approx(2)
     assert bench._ratio([(0, 1), (1, 0)], [(2, 1), (3, 0)]) is None
-
-
-def test_a_spike_by_rule() -> None:
-    """What is left of a skipped step of 1e6 times the values, and of one that is not finite."""
-    for event in ("1e6, skipped", "inf beside 1e6, loss scaler"):
-        after = {rule: trained("sgd", event, rule, 10, 0, 22)["after"] for rule in ("nothing", "default")}
-        assert after["nothing"] > 1000
-        assert after["default"] < 2
-
-
-@pytest.mark.slow
-def test_the_command_about_spikes(made_by: Callable[..., Any]) -> None:
-    text, facts, rows, _ = made_by(
-        "bench feedback --spikes --optimizers sgd --bounds 10 --steps 24", csv=True, plot=False
-    )
-    assert "Bound 2**-10" in text
-    assert len(facts["runs"]) == len(list(csv.DictReader(rows))) == len(RULES) * len(EVENTS)
