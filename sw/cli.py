@@ -122,7 +122,6 @@ COMMANDS = {
                 "torch",
                 "PyTorch's DDP between shaped hosts.",
             ),
-            "ssd-sgd": _bench("layers.ssd_sgd", "SSD-SGD: times by model, accuracy by delay."),
             "pays": _bench("collective.pays", "The predictions of pays against measured all-reduces."),
         },
     ),

@@ -68,10 +68,6 @@ SAID = {
         "--sizes x": "--sizes takes whole numbers of 1..1024, not 'x'",
         "--rates quick": "--rates: rate must be",
     },
-    "bench ssd-sgd": {
-        "--rate fast": "--rate: rate must be",
-        "--only speed": "--only takes times, accuracy, not 'speed'",
-    },
     "bench torch": {
         "--models resnet": "--models takes mlp, cnn, transformer, not 'resnet'",
         "--systems magic": "--systems takes plain, fp16",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Data sets, and the batches that each worker takes from them in each step."""
 
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -133,9 +132,3 @@ class Batches:
         start = place * self.size * self.workers
         chosen = self._order[start : start + self.size * self.workers][self.worker :: self.workers]
         return Batch(self.data.inputs[chosen], self.data.labels[chosen])
-
-    def __iter__(self) -> Iterator[Batch]:
-        step = 0
-        while True:
-            yield self.at(step)
-            step += 1

@@ -149,10 +149,6 @@ class EmbeddingClassifier(Model):
             "fc.bias": np.zeros(self.classes, np.float32),
         }
 
-    def by_rank(self, parameters: Mapping[str, Floats], batches: Sequence[Batch]) -> Floats:
-        """Return float32[ranks, values], the gradient of each rank's batch; all batches have one size."""
-        return np.stack([flatten(self.gradients(parameters, batch)) for batch in batches])
-
     def rows(self, batch: Batch) -> dict[str, NDArray[np.int64]]:
         return {"embedding": np.unique(batch.inputs)}
 

@@ -49,8 +49,6 @@ def test_bench_codec_measures_what_it_can() -> None:
         ("codec", "--data", "real"),
         ("layers",),
         ("allreduce",),
-        ("gradiveq", "--only", "training"),
-        ("ssd-sgd", "--only", "accuracy"),
     ],
     ids=lambda arguments: arguments[0],
 )

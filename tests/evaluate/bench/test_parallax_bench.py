@@ -15,7 +15,7 @@ def test_a_small_run(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any
     monkeypatch.setattr(parallax, "MLP", {**parallax.MLP, "width": 8})
     monkeypatch.setattr(parallax, "GRID", (1, 2, 4, 8))
     command = "bench parallax --hosts 2 --steps 2 --rounds 1 --batch 4"
-    text, facts, rows, _ = made_by(command, csv=True, plot=True)
+    text, facts, rows, _ = made_by(command, csv=True)
     assert rows[1].startswith(f"sparse,{parallax.HYBRID},")
     assert "2 hosts, links of 1 Gbit/s" in text
     assert "(chosen)" in text

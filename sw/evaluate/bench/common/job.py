@@ -28,6 +28,8 @@ _LAST_WORDS = 10.0
 """Seconds in which the other ranks say what they think of one that has failed."""
 _POLL = 0.5
 """Seconds between two looks at the ranks' exit statuses."""
+PORT, TIMEOUT = 29520, 120.0
+"""Where the ranks meet, and the seconds without progress after which one gives up, unless the plan says."""
 _GRACE = 30.0
 """Seconds in which ranks end after rank 0's last line."""
 
@@ -43,7 +45,7 @@ def one_thread() -> dict[str, str]:
 
 
 def lines_of(
-    network: Namespaces, module: str, plan: Mapping[str, Any], patience: float
+    network: Namespaces, module: str, plan: Mapping[str, Any], patience: float = 600.0
 ) -> Iterator[dict[str, Any]]:
     """Run ``python -m module PLAN`` on every host, and yield the JSON lines that rank 0 prints.
 
@@ -52,7 +54,8 @@ def lines_of(
     or if a rank fails: its text is the ranks' last output.
     """
     path = network.folder / "plan.json"
-    path.write_text(json.dumps({**plan, "addresses": [host.address for host in network.hosts]}))
+    common = {"port": PORT, "timeout": TIMEOUT, "addresses": [host.address for host in network.hosts]}
+    path.write_text(json.dumps({**common, **plan}))
     argv = [sys.executable, "-m", module, str(path)]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
         # All hosts share this machine's processors: one thread of the linear algebra each.

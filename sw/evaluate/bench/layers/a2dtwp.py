@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench a2dtwp``: packing weights against memcpy, and copies to a GPU where there is one."""
 
-import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from ....commands import report
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
@@ -25,9 +23,6 @@ def a2dtwp(
     study: Study,
     size: Annotated[int, report.whole(1, 4096, "MB of fp32 weights.")] = 64,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 30,
-    processor_time: Annotated[
-        bool, typer.Option("--processor-time", help="Count processor time, for machines with other work.")
-    ] = False,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3)] = False,
 ) -> None:
@@ -36,16 +31,14 @@ def a2dtwp(
     Half a minute.
 
     With torch and a GPU, also copies from pinned memory to the device: raw, and packed here and unpacked
-    there (always in wall-clock time). Rates in GB/s of fp32.
+    there. Rates in GB/s of fp32.
     """
     count = size * 1_000_000 // 4
-    clock = time.thread_time if processor_time else time.perf_counter
     found = {}
     for path in adt.available_paths():
         with adt.using_path(path):
-            found[path] = rates_of(count, repeats, clock, seed)
-    kind = "processor time" if processor_time else "wall-clock time"
-    study.conditions.append(f"fp32 weights, {cache_text(4 * count)}, one thread, {kind}")
+            found[path] = rates_of(count, repeats, seed)
+    study.conditions.append(f"fp32 weights, {cache_text(4 * count)}, one thread")
     ways = [(path, way, rates) for path, rates in found.items() for way in ("pack", "unpack")]
     study.table("", RATES, ways)
     device: dict[str, Any] | None = None
@@ -57,11 +50,11 @@ def a2dtwp(
     else:
         study.show(f"no copies to a GPU were measured: {missing}")
     study.figures += figures_of(found)
-    study.facts |= {"bytes": 4 * count, "clock": kind, "paths": found, "device": device}
+    study.facts |= {"bytes": 4 * count, "paths": found, "device": device}
     study.rows = [{"path": path, **rates} for path, rates in found.items()]
 
 
-def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1) -> dict[str, float]:
+def rates_of(count: int, repeats: int, seed: int = 1) -> dict[str, float]:
     """Measure GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy``.
 
     All are measured in the same run.
@@ -73,7 +66,7 @@ def rates_of(count: int, repeats: int, clock: Callable[[], float], seed: int = 1
     for keep, data in packed.items():
         calls[f"pack{keep}"] = lambda keep=keep, data=data: adt.bitpack(x, keep, data)  # type: ignore[misc]
         calls[f"unpack{keep}"] = lambda keep=keep, data=data: adt.bitunpack(data, keep, y)  # type: ignore[misc]
-    seconds = best_seconds(calls, repeats, SLOW_SECONDS, clock)
+    seconds = best_seconds(calls, repeats, SLOW_SECONDS)
     return {name: x.nbytes / took / 1e9 for name, took in seconds.items()}
 
 

@@ -1,31 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench gradiveq``: all-reduce in the compressed domain against raw and QSGD, and training."""
+"""``inceptionn bench gradiveq``: all-reduce in the compressed domain against raw and QSGD; trainings."""
 
-from collections.abc import Sequence
-from itertools import product
-from operator import itemgetter
-from statistics import mean, median
+from statistics import median
 from typing import Annotated, Any
 
 from .... import Codec
 from ....commands import report
-from ....commands.console import Table, new_progress, tracked
+from ....commands.console import Table, new_progress
 from ....layers.gradiveq import GradiVeQ
 from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport
-from ...study import Figure, Study, flat, measurement
+from ...study import Study, flat, measurement
 from ...training import Batches, digits, flatten, model_of, unflatten
-from ...training.data import require_digits
 from ..common.job import lines_of
 from ..common.threads import on_ranks
-from .gradiveq_parts import PARTS, parts_of
 from .gradiveq_rank import VALUES
 
 RANK = "inceptionn.evaluate.bench.layers.gradiveq_rank"
-PORT = 29560
-TIMEOUT, PATIENCE = 60.0, 600.0
-"""Seconds without progress, of a rank and of all."""
 TITLES = {
     "raw": "ring, raw",
     "qsgd": "ring, 4-bit QSGD",
@@ -38,9 +30,7 @@ CHANNELS = (32, 64, 64)
 WARM_UP = 30
 BOUND = 12
 """Error bound of the codec on compressed slices, 2**-k, relative to the largest sample's power of two."""
-RATIO, POINT = 8.0, 1.0
-Runs = list[dict[str, float]]
-"""Accuracy (0..1) and ratios of bytes by phase, of one training each."""
+RATIO = 8.0
 
 
 @measurement("gradiveq")
@@ -52,62 +42,37 @@ def gradiveq(
     dimension: Annotated[
         int, report.whole(1, 4096, "Most columns of the second compressors: sampling steps less 1.")
     ] = 99,
-    steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 530,
-    seeds: Annotated[int, report.whole(1, 100, "Trainings to take the mean accuracy of.")] = 2,
-    seed: report.FirstSeed = 0,
-    only: Annotated[str, report.listed("Some of times, parts, training.")] = "times,parts,training",
-    quick: Annotated[bool, report.quick(repeats=5, steps=60, seeds=1)] = False,
+    seed: report.Seed = 0,
+    quick: Annotated[bool, report.quick(repeats=5)] = False,
 ) -> None:
-    """Compare GradiVeQ with raw and 4-bit QSGD: times and their parts, bytes and accuracy of training.
+    """Compare GradiVeQ's all-reduce with a raw one and with 4-bit QSGD. Needs root.
 
-    About eight minutes, with --quick one. Training needs torch.
+    About two minutes, with --quick one.
 
-    Times (needs root): one all-reduce of the convolutions of ResNet-32 between hosts with rate-limited links,
-    including compression and decompression. Compressors have K/8 columns (the paper's average ratio), or at
-    most as many as 100 sampling steps allow. Parts: what one rank computes for that, in processor time.
-    Training: a network of three convolutions learns scikit-learn's digits at 4 workers in one process.
+    An all-reduce of the convolutions of ResNet-32 between hosts with rate-limited links, including
+    compression and decompression. Compressors have K/8 columns (the paper's average ratio), or at most as
+    many as 100 sampling steps allow. Trainings: `inceptionn reproduce gradiveq`.
     """
-    parts = report.choices(only, ("times", "parts", "training"), "--only")
     chosen = report.rates(rates)
-    if "training" in parts:
-        require_digits()
-        model_of("cnn")
-    rows: list[dict[str, Any]] = []
-    study.rows = rows
-    if "times" in parts:
-        require()
-        plan = {
-            "port": PORT, "timeout": TIMEOUT, "repeats": repeats, "ratio": RATIO, "dimension": dimension,
-            "bound": 2.0**-BOUND, "seed": seed,
-        }  # fmt: skip
-        times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
-        with new_progress(study.console) as progress, Network(hosts) as network:
-            task = progress.add_task("", total=len(chosen) * len(TITLES))
-            for rate in chosen:
-                network.shape(rate)
-                for line in lines_of(network, RANK, plan, PATIENCE):
-                    times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
-                    progress.update(task, advance=1, description=rate_text(rate))
-        title = f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
-        study.show(times_table(times, plan, title))
-        by_rate = {str(int(rate)): lines for rate, lines in times.items()}
-        study.facts |= {"plan": plan, "times": by_rate}
-        for at, lines in by_rate.items():
-            rows += [{"what": "time", "rate": at, **flat(line)} for line in lines.values()]
-    if "parts" in parts:
-        settings_of = {"ratio": RATIO, "dimension": dimension, "repeats": repeats}
-        study.facts["parts"] = milliseconds = parts_of(settings_of)
-        study.show(parts_table(milliseconds, settings_of))
-        rows += [{"what": "parts", "variant": name, **line} for name, line in milliseconds.items()]
-    if "training" in parts:
-        trained = trainings(steps, range(seed, seed + seeds), study.console)
-        study.show(training_table(trained, steps, seeds))
-        study.figures += training_figures(trained)
-        study.facts |= {"trained_steps": steps, "training": trained}
-        rows += [
-            {"what": "training", "variant": name, "seed": seed + place, **line}
-            for name, runs in trained.items() for place, line in enumerate(runs)
-        ]  # fmt: skip
+    require()
+    plan = {
+        "repeats": repeats, "ratio": RATIO, "dimension": dimension,
+        "bound": 2.0**-BOUND, "seed": seed,
+    }  # fmt: skip
+    times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
+    with new_progress(study.console) as progress, Network(hosts) as network:
+        task = progress.add_task("", total=len(chosen) * len(TITLES))
+        for rate in chosen:
+            network.shape(rate)
+            for line in lines_of(network, RANK, plan):
+                times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
+                progress.update(task, advance=1, description=rate_text(rate))
+    title = f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
+    study.show(times_table(times, plan, title))
+    study.facts |= {"plan": plan, "times": {str(int(rate)): lines for rate, lines in times.items()}}
+    study.rows = [
+        {"rate": int(rate), **flat(line)} for rate, lines in times.items() for line in lines.values()
+    ]
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
@@ -129,15 +94,6 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
     return table
 
 
-def parts_table(milliseconds: dict[str, dict[str, float]], plan: dict[str, Any]) -> Table:
-    """Tabulate processor time of one rank, one row per variant."""
-    title = "What a rank computes, ms of processor time"
-    table = Table(title, "", *PARTS)
-    for name, parts in milliseconds.items():
-        table.add_row(TITLES[name].format(**plan), *(f"{parts[p]:.2f}" if p in parts else "-" for p in PARTS))
-    return table
-
-
 def settings(name: str, steps: int) -> dict[str, Any]:
     """Return the arguments of `GradiVeQ` for a training by name."""
     codec = Codec(2.0**-BOUND, threads=1)
@@ -155,16 +111,11 @@ def settings(name: str, steps: int) -> dict[str, Any]:
 NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
-def trainings(steps: int, seeds: Sequence[int], console: Any) -> dict[str, Runs]:
-    """Measure accuracy (0..1) and ratios of bytes of each training, one per seed."""
-    found: dict[str, Runs] = {}
-    for name, seed in tracked(console, list(product(NAMES, seeds)), itemgetter(0)):
-        found.setdefault(name, []).append(training(settings(name, steps), steps, seed))
-    return found
-
-
 def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4) -> dict[str, float]:
-    """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine."""
+    """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine.
+
+    Returns accuracy, 0..1, and ratios of bytes, in all and by phase.
+    """
     model, data = model_of("cnn", channels=CHANNELS), digits(seed)
 
     def rank(transport: LoopbackTransport) -> dict[str, float]:
@@ -182,30 +133,3 @@ def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4)
         return {"accuracy": model.accuracy(parameters, data.test), "all": total, **ratios}
 
     return on_ranks(workers, rank)[0]
-
-
-def training_table(trained: dict[str, Runs], steps: int, seeds: int) -> Table:
-    """Tabulate accuracy, and how many times fewer bytes were sent, by phase."""
-    kinds = ("warm-up", "sampling", "compressed", "rest", "all")
-    channels = "-".join(map(str, CHANNELS))
-    title = f"CNN {channels} on digits, 4 workers, {steps} steps, mean of {seeds} seeds; fewer bytes than raw"
-    table = Table(title, "", "accuracy", "points over raw", *kinds)
-    base = mean(run["accuracy"] for run in trained["raw"])
-    for name, runs in trained.items():
-        accuracy = mean(run["accuracy"] for run in runs)
-        ratios = [f"{mean(run[kind] for run in runs):.1f}x" if kind in runs[0] else "-" for kind in kinds]
-        table.add_row(name, f"{100 * accuracy:.2f} %", f"{100 * (accuracy - base):+.2f}", *ratios)
-    return table
-
-
-def training_figures(trained: dict[str, Runs]) -> list[Figure]:
-    """Return the targets for bytes and accuracy."""
-    base = mean(run["accuracy"] for run in trained["raw"])
-    figures = []
-    for name in ("GradiVeQ", "GradiVeQ, codec"):
-        lost = 100 * (base - mean(run["accuracy"] for run in trained[name]))
-        figures += [
-            Figure(f"{name}: bytes of raw / bytes, all phases", mean(r["all"] for r in trained[name]), RATIO),
-            Figure(f"{name}: accuracy lost", lost, POINT, most=True, unit="points"),
-        ]
-    return figures

@@ -1,41 +1,37 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench layers``: training systems side by side, between hosts whose links have a rate."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Annotated, Any
 
-import typer
-
 from ....commands import report
-from ....commands.console import Table, new_progress
-from ....netns import Network, bits_per_second, rate_text, require
+from ....commands.console import new_progress
+from ....netns import Network, rate_text, require
 from ....system.options import one_of
-from ...study import Curve, Draw, Figure, Panel, Study, flat, measurement, panels
-from ...training import count_of
+from ....transport import LoopbackTransport
+from ...study import Columns, Figure, Study, flat, measurement
+from ...training import MLP, count_of, digits
 from ...training.data import require_digits
 from ..common.job import lines_of
-from .layers_rank import model_of
-from .layers_systems import CONVOLUTIONS, SYSTEMS
+from ..common.threads import on_ranks
+from .layers_rank import accuracy_of, model_of
+from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, ssd
 
 RANK = "inceptionn.evaluate.bench.layers.layers_rank"
-PORT = 29540
-TIMEOUT = 60.0
-"""Seconds without progress after which a rank gives up."""
-PATIENCE = 600.0
-"""Seconds that one case may take."""
 RATE, MOMENTUM = 0.05, 0.9
 WARM_UP = 60
 """Steps of SSGD before SSD-SGD in training runs."""
-MODELS = {"cnn": ("64,128", 16), "mlp": ("512,512", 128)}
+MODELS: dict[str, tuple[Sequence[int], int]] = {"cnn": ((64, 128), 16), "mlp": ((512, 512), 128)}
 """Layer sizes, and samples per worker and step, at which 100 Mbit/s is too slow for them."""
-POINTS = 20
-"""Points of a curve."""
-BOUND_BY_COMMUNICATION = "100m"
-SPEEDUP = 1.7
+BOUND_BY_COMMUNICATION = 1e8
+SPEEDUPS = {("ssd", "ssgd"): 1.7, ("ssd+codec", "ssd"): 1.0, ("ssd+codec", "ssgd+codec"): 1.0}
+"""Targets: steps per second of a system over those of another."""
+Line = dict[str, Any]
+"""What rank 0 prints."""
 
 
-@measurement("layers", plot=True)
+@measurement("layers")
 def layers(
     study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
@@ -44,10 +40,6 @@ def layers(
         str, report.listed(f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
     ] = ",".join(SYSTEMS),
     model: Annotated[str, one_of(MODELS, "{}.", metavar="MODEL")] = "cnn",
-    sizes: Annotated[str | None, report.listed("Channels of the convolutions, or hidden units.")] = None,
-    batch: Annotated[
-        int, report.whole(0, 256, "Samples per worker and step; 0: 16, of a perceptron 128.")
-    ] = 0,
     steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each round.")] = 15,
     rounds: Annotated[int, report.whole(1, 100, "Rounds over all systems at each rate; medians count.")] = 3,
     trained: Annotated[int, report.whole(1, 100_000, "Training steps for the final accuracy.")] = 300,
@@ -70,159 +62,102 @@ def layers(
     chosen_rates = report.rates(rates)
     require_digits()
     require()
+    sizes, batch = MODELS[model]
     plan = plan_of(model, sizes, batch, bound, seed)
-    results = _measured(study, hosts, chosen_rates, plan, *_cases(chosen, steps, rounds, trained))
+    timing = [{"what": "time", "system": name, "steps": steps, "trained": trained} for name in chosen]
+    timing *= rounds
+    training = [
+        {"what": "train", "system": name, "steps": trained, "warm_up": min(WARM_UP, trained // 4)}
+        for name in chosen
+    ]
+    times: dict[float, dict[str, list[Line]]] = {rate: {name: [] for name in chosen} for rate in chosen_rates}
+    ends: dict[str, Line] = {}
+    with new_progress(study.console) as progress, Network(hosts) as network:
+        task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
+        for rate in chosen_rates:
+            cases = timing + (training if rate == max(chosen_rates) else [])
+            network.shape(rate)
+            for line in lines_of(network, RANK, {**plan, "cases": cases}):
+                name = line["system"]
+                progress.update(task, advance=1, description=f"{rate_text(rate)}: {SYSTEMS[name].title}")
+                if line["what"] == "train":
+                    ends[name] = line
+                else:
+                    times[rate][name].append(line)
     model_made = model_of(plan)
     study.conditions.append(
         f"{hosts} hosts, each worker and server; {model_made.name}, "
-        f"{4 * count_of(model_made.initial()) / 1e6:.2f} MB of gradients, batch {plan['batch']} per worker; "
+        f"{4 * count_of(model_made.initial()) / 1e6:.2f} MB of gradients, batch {batch} per worker; "
         f"error bound 2**-{bound}"
     )
-    study.show(*(table_of(results, rate) for rate in chosen_rates))
-    study.figures += figures_of(results) if model == "mlp" else []
+    for rate, lines in times.items():
+        rows = rows_of(lines, ends)
+        study.table(rate_text(rate), COLUMNS, rows)
+        study.figures += figures_of(rows, rate) if model == "mlp" else []
+        study.rows = [*study.rows, *({"rate": rate, **flat(row)} for row in rows)]
     study.facts |= {
-        "hosts": hosts, "plan": plan, "trained_steps": trained, "train": results["train"],
-        "time": {str(int(rate)): found for rate, found in results["time"].items()},
+        "hosts": hosts, "plan": plan, "trained_steps": trained, "train": ends,
+        "time": {str(int(rate)): found for rate, found in times.items()},
     }  # fmt: skip
-    study.rows = [
-        {"rate": rate, **flat(line), "accuracy": results["train"][name]["curve"][-1][1]}
-        for rate, found in results["time"].items() for name, line in found.items()
-    ]  # fmt: skip
-    study.plot(charts(results), 5 * len(chosen_rates), 5.2)
 
 
-def _cases(
-    names: list[str], steps: int, rounds: int, trained: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the cases to time at each rate, and those to train to the end at one of them."""
-    timing = [{"what": "time", "system": name, "steps": steps, "trained": trained} for name in names]
-    common = {"steps": trained, "warm_up": min(WARM_UP, trained // 4), "every": max(1, trained // POINTS)}
-    return timing * rounds, [{"what": "train", "system": name, **common} for name in names]
-
-
-def _measured(
-    study: Study,
-    hosts: int,
-    rates: list[float],
-    plan: dict[str, Any],
-    timing: list[dict[str, Any]],
-    training: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """Return lines by system.
-
-    They are under "time" by rate, with the median of seconds; under "train" once.
-    """
-    times: dict[float, dict[str, list[dict[str, Any]]]] = {}
-    trainings: dict[str, dict[str, Any]] = {}
-    with new_progress(study.console) as progress, Network(hosts) as network:
-        task = progress.add_task("", total=len(timing) * len(rates) + len(training))
-
-        def advance(rate: float, line: dict[str, Any]) -> None:
-            title = SYSTEMS[line["system"]].title
-            progress.update(task, advance=1, description=f"{rate_text(rate)}: {title}")
-
-        for rate in rates:
-            cases = timing + (training if rate == max(rates) else [])
-            for line in measured(network, rate, plan, cases, advance):
-                if line["what"] == "train":
-                    trainings[line["system"]] = line
-                else:
-                    times.setdefault(rate, {}).setdefault(line["system"], []).append(line)
+def plan_of(model: str, sizes: Sequence[int], batch: int, bound: int, seed: int) -> dict[str, Any]:
+    """Return what all cases share."""
     return {
-        "time": {
-            rate: {
-                name: {**lines[0], "seconds": median(line["seconds"] for line in lines)}
-                for name, lines in found.items()
-            }
-            for rate, found in times.items()
-        },
-        "train": trainings,
-    }
-
-
-def plan_of(model: str, sizes: str | None, batch: int, bound: int, seed: int) -> dict[str, Any]:
-    """Return what all cases share; ``sizes`` None and ``batch`` 0 mean the model's own."""
-    widths, samples = MODELS[model]
-    found: dict[str, Any] = {"model": model}
-    try:
-        found["sizes"] = [int(word) for word in (widths if sizes is None else sizes).split(",")]
-        model_of(found).initial()
-    except ValueError as error:
-        raise typer.BadParameter(f"--sizes takes whole numbers, not {sizes!r} ({error})") from error
-    return {
-        **found, "port": PORT, "timeout": TIMEOUT, "seed": seed, "batch": batch or samples,
+        "model": model, "sizes": sizes, "seed": seed, "batch": batch,
         "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound,
     }  # fmt: skip
 
 
-def measured(
-    network: Network,
-    rate: float,
-    plan: dict[str, Any],
-    cases: Sequence[dict[str, Any]],
-    advance: Callable[[float, dict[str, Any]], None],
-) -> Iterator[dict[str, Any]]:
-    """Run cases on the hosts at a rate; yield each one's results."""
-    network.shape(rate)
-    for line in lines_of(network, RANK, {**plan, "cases": list(cases)}, PATIENCE):
-        advance(rate, line)
-        yield line
+def rows_of(times: dict[str, list[Line]], ends: dict[str, Line]) -> list[Line]:
+    """Return a row for each system: the median of its ``seconds``, bytes per step and accuracy.
 
-
-def table_of(results: dict[str, Any], rate: float) -> Table:
-    """Tabulate system by bytes per step, iteration time and final accuracy, at one rate."""
-    found = results["time"][rate]
-    columns = ("", "kB/step", "by class", "ms/step", "steps/s", "vs SSGD", "accuracy")
-    table = Table(f"{rate_text(rate)}", *columns)
-    base = found["ssgd"]["seconds"] if "ssgd" in found else None
-    for name, line in found.items():
-        sent = (results["train"][name] if SYSTEMS[name].adaptive else line)["sent"]
-        classes = ", ".join(f"{kind} {size / 1e3:.0f}" for kind, size in sent.items() if size >= 500)
-        curve = results["train"][name]["curve"]
-        table.add_row(
-            SYSTEMS[name].title,
-            f"{sum(sent.values()) / 1e3:.0f}",
-            classes,
-            f"{1e3 * line['seconds']:.1f}",
-            f"{1 / line['seconds']:.1f}",
-            "-" if base is None else f"{base / line['seconds']:.2f}x",
-            f"{100 * curve[-1][1]:.1f} %",
-        )
-    return table
-
-
-def figures_of(results: dict[str, Any]) -> list[Figure]:
-    """Return the targets of SSD-SGD, at the rate where communication is the limit."""
-    rate = bits_per_second(BOUND_BY_COMMUNICATION)
-    found = results["time"].get(rate, {})
-    if not {"ssgd", "ssgd+codec", "ssd", "ssd+codec"} <= found.keys():
-        return []
-    seconds = {name: line["seconds"] for name, line in found.items()}
-    at = rate_text(rate)
+    ``faster``: steps per second over those of the synchronous parameter server.
+    """
+    seconds = {name: median(line["seconds"] for line in lines) for name, lines in times.items()}
     return [
-        Figure(f"SSD-SGD, k = 5: steps/s over SSGD, {at}", seconds["ssgd"] / seconds["ssd"], SPEEDUP),
-        Figure(
-            f"SSD-SGD with codec: steps/s over SSD-SGD, {at}", seconds["ssd"] / seconds["ssd+codec"], 1.0
-        ),
-        Figure(
-            f"SSD-SGD with codec: steps/s over SSGD with codec, {at}",
-            seconds["ssgd+codec"] / seconds["ssd+codec"], 1.0,
-        ),
+        {
+            "system": name, "seconds": seconds[name], "accuracy": ends[name]["accuracy"],
+            "sent": (ends[name] if SYSTEMS[name].adaptive else lines[0])["sent"],
+            "faster": seconds["ssgd"] / seconds[name] if "ssgd" in seconds else None,
+        }
+        for name, lines in times.items()
     ]  # fmt: skip
 
 
-def charts(results: dict[str, Any]) -> Draw:
-    """Plot accuracy over time, one panel per rate. The training's steps take the measured time per step."""
-    found = []
-    for rate, lines in results["time"].items():
-        curves = []
-        for name, line in lines.items():
-            steps, accuracies = zip(*results["train"][name]["curve"], strict=True)
-            seconds, percent = [step * line["seconds"] for step in steps], [100 * a for a in accuracies]
-            curves.append(Curve(SYSTEMS[name].title, seconds, percent, "--" if "codec" in name else "-"))
-        axes = {
-            "title": rate_text(rate), "xlabel": "seconds", "xscale": "symlog",
-            "ylabel": "test accuracy, %", "ylim": (70, 100),
-        }  # fmt: skip
-        found.append(Panel(curves=curves, axes=axes))
-    return panels(found, columns=4, sharey=True)
+def figures_of(rows: Sequence[Line], rate: float) -> list[Figure]:
+    """Return the targets of SSD-SGD, for a perceptron at the rate where communication is the limit."""
+    seconds = {row["system"]: row["seconds"] for row in rows}
+    if rate != BOUND_BY_COMMUNICATION or not {name for names in SPEEDUPS for name in names} <= seconds.keys():
+        return []
+    return [
+        Figure(
+            f"{SYSTEMS[ours].title}: steps/s over {SYSTEMS[other].title}",
+            seconds[other] / seconds[ours], least,
+        )
+        for (ours, other), least in SPEEDUPS.items()
+    ]  # fmt: skip
+
+
+COLUMNS: Columns[Line] = {
+    "": lambda row: SYSTEMS[row["system"]].title,
+    "kB/step": lambda row: f"{sum(row['sent'].values()) / 1e3:.0f}",
+    "by class": lambda row: ", ".join(f"{kind} {n / 1e3:.0f}" for kind, n in row["sent"].items() if n >= 500),
+    "ms/step": lambda row: f"{1e3 * row['seconds']:.1f}",
+    "steps/s": lambda row: f"{1 / row['seconds']:.1f}",
+    "vs SSGD": lambda row: "-" if row["faster"] is None else f"{row['faster']:.2f}x",
+    "accuracy": lambda row: f"{100 * row['accuracy']:.1f} %",
+}
+
+
+def final_accuracy(k: int, steps: int, seed: int, workers: int = 4) -> float:
+    """Return the accuracy, 0..1, of a perceptron by SSD-SGD over loopback, with a delay of k; 0 is SSGD."""
+    model, data = MLP(64, (48,), 10), digits(seed)
+    job = Job(RATE, MOMENTUM, seed, steps, 0.0, min(WARM_UP, steps // 4))
+    system = ssd(k) if k else SYSTEMS["ssgd"]
+
+    def rank(transport: LoopbackTransport) -> float:
+        run = system.open(transport, model, job)
+        return accuracy_of(run, transport, model, data, 16, seed, steps)
+
+    return on_ranks(workers, rank)[0]

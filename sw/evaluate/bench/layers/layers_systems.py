@@ -3,7 +3,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -171,62 +171,64 @@ def _adt(model: Model, job: Job) -> Any:
     return a2dtwp.AdtEncoding(a2dtwp.AWP(keys, threshold=1e-3, interval=max(1, job.steps // 8)))
 
 
-def _codec(job: Job, codec: CodecName = DEFAULT_CODEC) -> dict[str, Any]:
-    return {"codec": Codec(job.bound, codec, threads=1), "path": "software", "scale": "auto"}
+def _codec(job: Job, codec: CodecName | None) -> dict[str, Any]:
+    return {"codec": Codec(job.bound, codec, threads=1), "path": "software", "scale": "auto"} if codec else {}
 
 
 @dataclass(frozen=True)
 class System:
-    """``title`` for tables; ``open``: makes a `Run` of a transport, a model and a job.
+    """``title`` for tables; ``make``: makes a `Run` of a transport, a model, a job and a codec or None.
 
-    ``settle``: steps until traffic and time are steady; ``cycle``: steps after which they repeat.
+    ``settle``: steps until traffic and time are steady; ``cycle``: steps after which they repeat. ``forms``:
+    the ends of the names that it has.
     """
 
     title: str
-    open: Callable[[Transport, Model, Job], Run]
+    make: Callable[[Transport, Model, Job, CodecName | None], Run]
+    forms: tuple[str, ...] = ("", "+codec", "+planes")
     settle: int = 2
     cycle: int = 1
     adaptive: bool = False
     """True if its traffic changes during a training: then the mean over the whole training counts."""
+    codec: CodecName | None = None
+
+    def open(self, transport: Transport, model: Model, job: Job) -> Run:
+        """Begin a training."""
+        return self.make(transport, model, job, self.codec)
+
+    def coded(self, form: str) -> "System":
+        """Return the system in one of the forms."""
+        codec, text = FORMS[form]
+        return replace(self, title=self.title + text, codec=codec)
 
 
-SYSTEMS = {
-    "ssgd": System("PS, SSGD", _Servers),
-    "ssgd+codec": System("PS, SSGD, codec", lambda t, m, j: _Servers(t, m, j, **_codec(j))),
-    "ssgd+planes": System("PS, SSGD, planes", lambda t, m, j: _Servers(t, m, j, **_codec(j, "planes"))),
-    "asgd": System("PS, ASGD", lambda t, m, j: _Servers(t, m, j, mode="async")),
-    "ssd": System("SSD-SGD, k = 5", lambda t, m, j: _SSD(t, m, j, 5), 5, 5),
-    "ssd+codec": System("SSD-SGD, k = 5, codec", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j)), 5, 5),
-    "ssd+planes": System(
-        "SSD-SGD, k = 5, planes", lambda t, m, j: _SSD(t, m, j, 5, **_codec(j, "planes")), 5, 5
-    ),
-    "a2dtwp": System("A2DTWP, PS", lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j)), adaptive=True),
-    "a2dtwp+codec": System(
-        "A2DTWP, PS, codec",
-        lambda t, m, j: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j)),
-        adaptive=True,
-    ),
-    "parallax": System("Parallax", _Parallax, 12),
-    "gradiveq": System("GradiVeQ", lambda t, m, j: _GradiVeQ(t, m, j, None), 42, adaptive=True),
-    "gradiveq+codec": System(
-        "GradiVeQ, codec", lambda t, m, j: _GradiVeQ(t, m, j, DEFAULT_CODEC), 42, adaptive=True
-    ),
-    "gradiveq+planes": System(
-        "GradiVeQ, planes", lambda t, m, j: _GradiVeQ(t, m, j, "planes"), 42, adaptive=True
-    ),
-    "ring": System("ring", lambda t, m, j: _AllReduce(t, m, j, path="off")),
-    "ring+codec": System("ring, codec", lambda t, m, j: _AllReduce(t, m, j, **_codec(j))),
-    "ring+planes": System("ring, planes", lambda t, m, j: _AllReduce(t, m, j, **_codec(j, "planes"))),
-}
-"""By name; a further one needs a `Run` and a line here. GradiVeQ is timed in a compressed phase."""
+FORMS: dict[str, tuple[CodecName | None, str]] = {
+    "": (None, ""), "+codec": (DEFAULT_CODEC, ", codec"), "+planes": ("planes", ", planes"),
+}  # fmt: skip
 
+
+def ssd(k: int) -> System:
+    """Make SSD-SGD with a delay of k."""
+
+    def make(t: Transport, m: Model, j: Job, c: CodecName | None) -> Run:
+        return _SSD(t, m, j, k, **_codec(j, c))
+
+    return System(f"SSD-SGD, k = {k}", make, settle=k, cycle=k)
+
+
+_KINDS = {
+    "ssgd": System("PS, SSGD", lambda t, m, j, c: _Servers(t, m, j, **_codec(j, c))),
+    "asgd": System("PS, ASGD", lambda t, m, j, c: _Servers(t, m, j, mode="async"), ("",)),
+    "ssd": ssd(5),
+    "a2dtwp": System(
+        "A2DTWP, PS", lambda t, m, j, c: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j, c)),
+        ("", "+codec"), adaptive=True,
+    ),
+    "parallax": System("Parallax", lambda t, m, j, c: _Parallax(t, m, j), ("",), 12),
+    "gradiveq": System("GradiVeQ", _GradiVeQ, settle=42, adaptive=True),
+    "ring": System("ring", lambda t, m, j, c: _AllReduce(t, m, j, **(_codec(j, c) or {"path": "off"}))),
+}  # fmt: skip
+SYSTEMS = {name + form: kind.coded(form) for name, kind in _KINDS.items() for form in kind.forms}
+"""By name; a further one needs a `Run` and a line above. GradiVeQ is timed in a compressed phase."""
 CONVOLUTIONS = ("gradiveq", "gradiveq+codec", "gradiveq+planes")
 """Systems for models with convolutions."""
-
-
-def ssd(k: int, codec: bool) -> System:
-    """Make SSD-SGD with a delay of k; k = 0 is SSGD."""
-    if k == 0:
-        return SYSTEMS["ssgd+codec" if codec else "ssgd"]
-    title = f"SSD-SGD, k = {k}{', codec' if codec else ''}"
-    return System(title, lambda t, m, j: _SSD(t, m, j, k, **(_codec(j) if codec else {})), k, k)

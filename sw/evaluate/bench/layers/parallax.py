@@ -8,17 +8,11 @@ import typer
 
 from ....commands import report
 from ....commands.console import new_progress
-from ....layers.parallax import CostModel, fit
 from ....netns import Network, rate_text, require
-from ...study import Columns, Curve, Draw, Figure, Panel, Study, flat, measurement, panels
+from ...study import Columns, Figure, Study, flat, measurement
 from ..common.job import lines_of
 
 RANK = "inceptionn.evaluate.bench.layers.parallax_rank"
-PORT = 29530
-TIMEOUT = 120.0
-"""Seconds without progress after which a rank gives up."""
-PATIENCE = 600.0
-"""Seconds that a group may take: it trains many steps before it prints anything."""
 HYBRID, ALL_GATHER, DENSE = "Parallax", "all-gather of sparse gradients", "sparse made dense, all-reduce"
 ALL_REDUCE = "all-reduce"
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -31,7 +25,7 @@ MLP: dict[str, Any] = {"model": "mlp", "width": 512}
 TARGETS = (2.0, 2.0, 1.03, 1.06)
 
 
-@measurement("parallax", plot=True)
+@measurement("parallax")
 def parallax(
     study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 8,
@@ -58,8 +52,7 @@ def parallax(
     results = {}
     with new_progress(study.console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
-        plan = {"port": PORT, "timeout": TIMEOUT, "groups": groups}
-        for line in lines_of(network, RANK, plan, PATIENCE):
+        for line in lines_of(network, RANK, {"groups": groups}):
             results[line["name"]] = line
             progress.update(task, advance=1, description="a dense model")
     study.conditions.append(f"{hosts} hosts, links of {rate_text(bits)}")
@@ -69,14 +62,15 @@ def parallax(
         shown = "" if alpha is None else f", alpha {alpha:.3f}"
         size = sum(group["variable_bytes"].values()) / 1e6
         study.table(f"{title}: {size:.1f} MB of variables{shown}", STEPS, group["variants"].items())
-    study.table("Partitions: ms per step", PARTITIONS, partitions_of(results[SPARSE]))
+    chosen = results[SPARSE]["variants"][HYBRID]["partitions"]
+    rows = [(f"{p} (chosen)" if p == chosen else str(p), 1e3 * s) for p, s in by_partitions(results).items()]
+    study.table("Partitions: ms per step", {"": lambda row: row[0], "ms": lambda row: f"{row[1]:.1f}"}, rows)
     study.figures += figures_of(results)
     study.rows = [
         {"model": model, "variant": name, **flat(variant)}
         for model, group in results.items() for name, variant in group["variants"].items()
     ]  # fmt: skip
     study.facts |= {"hosts": hosts, "rate": bits, "groups": groups, "results": results}
-    study.plot(charts(results[SPARSE]), 10, 3.6)
 
 
 STEPS: Columns[tuple[str, dict[str, Any]]] = {
@@ -87,12 +81,6 @@ STEPS: Columns[tuple[str, dict[str, Any]]] = {
     "partitions": lambda row: str(row[1]["partitions"] or "-"),
 }
 """Of a variant's name and line."""
-PARTITIONS: Columns[dict[str, Any]] = {
-    "": lambda row: f"{row['partitions']}{' (chosen)' if row['chosen'] else ''}",
-    "tried by the search": lambda row: "" if row["sampled"] is None else f"{1e3 * row['sampled']:.1f}",
-    "its model": lambda row: f"{1e3 * row['model']:.1f}",
-    "brute force": lambda row: f"{1e3 * row['measured']:.1f}",
-}
 
 
 def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:
@@ -112,12 +100,17 @@ def step_seconds(group: dict[str, Any], variant: str) -> float:
     return median(group["variants"][variant]["seconds"])
 
 
+def by_partitions(results: dict[str, Any]) -> dict[int, float]:
+    """Return the median step of the model with an embedding, by the number of partitions."""
+    return {int(p): median(times) for p, times in results[SPARSE]["grid"].items()}
+
+
 def figures_of(results: dict[str, Any]) -> list[Figure]:
     """Return the target ratios."""
     sparse, dense = results[SPARSE], results[DENSE_MODEL]
     gather, as_dense, slower, search = TARGETS
     own = step_seconds(sparse, HYBRID)
-    by_number = {int(p): median(times) for p, times in sparse["grid"].items()}
+    by_number = by_partitions(results)
     chosen = by_number[sparse["variants"][HYBRID]["partitions"]]
     return [
         Figure(f"throughput, {ALL_GATHER}", step_seconds(sparse, ALL_GATHER) / own, gather),
@@ -130,37 +123,3 @@ def figures_of(results: dict[str, Any]) -> list[Figure]:
             "partitions, chosen / best, step time", chosen / min(by_number.values()), search, most=True
         ),
     ]  # fmt: skip
-
-
-def model_of(group: dict[str, Any]) -> tuple[CostModel, dict[int, float]]:
-    """Return equation 1 as the search fitted it, and its samples."""
-    samples = {int(p): seconds for p, seconds in group["variants"][HYBRID]["samples"][0]}
-    return fit(samples), samples
-
-
-def partitions_of(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return seconds per step by number of partitions: the search's, its model's, and measured ones."""
-    model, samples = model_of(group)
-    chosen = group["variants"][HYBRID]["partitions"]
-    return [
-        {"partitions": p, "chosen": p == chosen, "sampled": samples.get(p), "model": model.time(p),
-         "measured": median(times)}
-        for p, times in sorted((int(p), times) for p, times in group["grid"].items())
-    ]  # fmt: skip
-
-
-def charts(group: dict[str, Any]) -> Draw:
-    """Plot step times of the strategies, and the search next to brute force."""
-    rows, samples = partitions_of(group), model_of(group)[1]
-    tried = [row["partitions"] for row in rows]
-    lines = [
-        Curve("brute force", tried, [1e3 * row["measured"] for row in rows], "o-"),
-        Curve("the search's model", tried, [1e3 * row["model"] for row in rows], "--"),
-        Curve("tried by the search", list(samples), [1e3 * seconds for seconds in samples.values()], "x"),
-    ]
-    bars = {name: {"": 1e3 * step_seconds(group, name)} for name in group["variants"]}
-    axes = {"xlabel": "partitions", "ylabel": "ms per step"}
-    return panels([
-        Panel(bars=bars, flat=True, text="{:.1f}".format, axes={"xlabel": "ms per step"}),
-        Panel(curves=lines, axes=axes),
-    ])  # fmt: skip

@@ -31,19 +31,19 @@ class Trained:
     """A runner, its batches, and what its steps took."""
 
     def __init__(self, transport: Transport, group: dict[str, Any], settings: dict[str, Any]) -> None:
-        self.data, self.model = of_group(group)
+        data, model = of_group(group)
         searched = group["model"] == EMBEDDING and settings.pop("search", False)
         config = ParallaxConfig(warm_up=group["warm_up"], sampled=group["steps"], **settings)
         rate = RATE[group["model"]]
         # One rank per host: each host's name is its machine's.
         self.runner: Runner = get_runner(
-            self.model,
+            model,
             transport,
             lambda: MomentumSGD(rate, momentum=0),
             config,
             partitioners=[partitioner([EMBEDDING])] if searched else [],
         )
-        self.batches = Batches(self.data.train, group["batch"], transport.rank, transport.size, group["seed"])
+        self.batches = Batches(data.train, group["batch"], transport.rank, transport.size, group["seed"])
         while not self.runner.settled:
             self.runner.run(self.batches.at(self.runner.step))
         self.before = dict(self.runner.traffic.sent)
@@ -70,16 +70,9 @@ class Trained:
 
     def report(self, seconds: list[float]) -> dict[str, Any]:
         """Return the line that rank 0 prints of it."""
-        runner = self.runner
-        return {
-            "seconds": seconds,
-            "sent": self.sent(),
-            "alpha": runner.alphas.get(EMBEDDING),
-            "architectures": runner.architectures,
-            "partitions": runner.partitions(EMBEDDING),
-            "accuracy": self.model.accuracy(runner.gathered(), self.data.test),
-            "samples": [list(search.samples.items()) for search in runner.searches],
-        }
+        partitions = self.runner.partitions(EMBEDDING)
+        alpha = self.runner.alphas.get(EMBEDDING)
+        return {"seconds": seconds, "sent": self.sent(), "alpha": alpha, "partitions": partitions}
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:

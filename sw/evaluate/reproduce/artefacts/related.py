@@ -4,7 +4,6 @@
 SSD-SGD: Xu et al. 2020; A2DTWP: Zhuang et al. 2020; Parallax: Kim et al. 2019; GradiVeQ: Yu et al. 2018.
 """
 
-import time
 from statistics import mean, median
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...bench.common.job import lines_of
 from ...bench.layers import gradiveq as gradiveq_bench
 from ...bench.layers import parallax as parallax_bench
 from ...bench.layers.a2dtwp import rates_of
-from ...bench.layers.ssd_sgd import DELAYS, final_accuracy
+from ...bench.layers.layers import final_accuracy
 from ...study import Panel, panels
 from .. import published
 from ..artefact import Artefact, seeds_text
@@ -27,13 +26,14 @@ from ..inputs.hosts import available
 MODEL = "ResNet-20 (32)"
 WEIGHTS = 132_863_336 - 800 * 4097
 """Of VGG configuration A for ImageNet200, the network of A2DTWP's table."""
+DELAYS = (1, 2, 3, 4, 5)
 COPY, NORM = "Data transfer CPU to GPU", "AWP (l2-norm)"
 PACKING = {"ADT (Bitpack)": "pack", "ADT (Bitunpack)": "unpack"}
 DIMENSION = 99
 
 
 def ssd_sgd(made: Artefact) -> None:
-    """Train on the digits by the function of `inceptionn bench ssd-sgd`."""
+    """Train on the digits."""
     steps, seeds = made.of(300, 100), made.seeds(made.of(3, 1))
     made.begin(
         "SSD-SGD, Table 2: accuracy by delay steps",
@@ -43,7 +43,7 @@ def ssd_sgd(made: Artefact) -> None:
     accuracy = {}
     for k in (0, *DELAYS):
         made.step(f"{k} delay steps")
-        accuracy[k] = 100 * mean(final_accuracy(k, "glu", steps, seed) for seed in seeds)
+        accuracy[k] = 100 * mean(final_accuracy(k, steps, seed) for seed in seeds)
     paper = published.SSD_SGD_TABLE_2[MODEL]
     made.row("SSGD", paper[0], accuracy[0], "%")
     over = {}
@@ -52,7 +52,7 @@ def ssd_sgd(made: Artefact) -> None:
         made.row(f"k = {k}, over SSGD", printed, here, "points")
         over[f"k = {k}"] = {"paper, ResNet-20": printed, "here, digits": here}
     made.data = {"accuracy": accuracy, "paper": dict(zip((0, *DELAYS), paper, strict=True))}
-    made.notes.append("times by delay, with the paper's equations beside them: inceptionn bench ssd-sgd")
+    made.notes.append("times: inceptionn bench layers")
     axes = {"ylabel": "accuracy over SSGD, points"}
     made.plot(panels([Panel(over, axes=axes, text="{:+.2f}".format, across=(0, "SSGD"))]))
 
@@ -64,7 +64,7 @@ def a2dtwp(made: Artefact) -> None:
     """
     count = timed_bytes(4 * WEIGHTS, made.quick) // 4
     made.step("kernels")
-    rates = rates_of(count, made.of(20, 5), time.perf_counter)
+    rates = rates_of(count, made.of(20, 5))
     x = np.random.default_rng(made.seed).standard_normal(count, np.float32)
     with one_thread():
         norm = best_seconds({"norm": lambda: np.dot(x, x)}, made.of(20, 5))["norm"] * WEIGHTS / count
@@ -138,8 +138,7 @@ def _groups_of_parallax(made: Artefact) -> dict[str, float]:
         group["grid"] = grid[:1] if made.quick else grid
     results = {}
     with Network(hosts, "1g") as network:
-        plan = {"port": bench.PORT, "timeout": bench.TIMEOUT, "groups": groups}
-        for line in lines_of(network, bench.RANK, plan, bench.PATIENCE):
+        for line in lines_of(network, bench.RANK, {"groups": groups}):
             results[line["name"]] = line
             made.step(line["name"])
     sparse, dense = results[bench.SPARSE], results[bench.DENSE_MODEL]
@@ -200,8 +199,8 @@ def _aggregations(made: Artefact) -> dict[str, float]:
     bench = gradiveq_bench
     made.step("four hosts")
     plan = {
-        "port": bench.PORT, "timeout": bench.TIMEOUT, "repeats": made.of(9, 3), "ratio": bench.RATIO,
-        "dimension": DIMENSION, "bound": 2.0**-bench.BOUND, "seed": made.seed,
+        "repeats": made.of(9, 3), "ratio": bench.RATIO, "dimension": DIMENSION,
+        "bound": 2.0**-bench.BOUND, "seed": made.seed,
     }  # fmt: skip
     with Network(4, "100m") as network:
         lines = list(lines_of(network, bench.RANK, plan, 120))
