@@ -2,13 +2,12 @@
 """``inceptionn bench codec``: both codecs' paths against memcpy and against what else can be installed."""
 
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import typer
@@ -22,6 +21,7 @@ from .... import (
     Codec,
     Variant,
     available_paths,
+    converted,
     operation_paths,
     using_path,
 )
@@ -30,23 +30,24 @@ from ....commands.choice import Choice, choices
 from ....commands.console import Console, tracked
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
-from ....commands.speed import MEMCPY, Floats, best_seconds, copying, speed
+from ....commands.speed import Calls, Floats, best_seconds, copying
 from ....system.options import one_of
 from ....system.text import printable
 from ...study import Columns, Figure, Panel, Study, measurement, panels
 from ...training.data import require_digits
 from ..common import data
-from .halves import HALVES, Dtype, half_figures, half_rows
 from .memory import peak_of
 from .peers import PEERS, Peer, Ready
 from .sums import sum_figures
 
+Dtype = Literal["float32", "bfloat16", "float16"]
 SMALL = 1024
 """Values of a small message."""
 SAMPLE = 1 << 21
 """Values at most for what both codecs do at several bounds."""
 GFNI = "avx512-gfni"
-TARGETS = {
+Targets = Mapping[str, Sequence[tuple[str, str, float]]]
+TARGETS: Targets = {
     "bounded": (("compress", AUTOMATIC, 1.0), ("compress", "avx2", 0.6), ("decompress", AUTOMATIC, 0.85)),
     "planes": (
         ("compress", AUTOMATIC, 1.3),
@@ -56,6 +57,8 @@ TARGETS = {
     ),
 }
 """Shares of memcpy with one thread, by codec or mode; auto: the path that is chosen by measurement."""
+TARGETS_OF_16_BITS: Targets = {"bounded": (), "planes": (("compress", GFNI, 0.6), ("decompress", GFNI, 0.36))}
+"""The same for values of 16 bits."""
 SLOW_SECONDS = 3.0
 """Seconds that one row may take beyond its first rounds."""
 OWN, PEER, WITH = "inceptionn", "peer", "with"
@@ -63,7 +66,7 @@ OWN, PEER, WITH = "inceptionn", "peer", "with"
 
 @dataclass
 class Row:
-    """One implementation on one array. Rates in GB/s of fp32; bounds and bytes as the names say."""
+    """One implementation on one array. Rates in GB/s of its values; bounds and bytes as the names say."""
 
     data: str
     name: str
@@ -108,8 +111,7 @@ def codec(
         Dtype,
         one_of(
             get_args(Dtype),
-            "Type of the values: {}. Types of 16 bits have a shorter table: both "
-            "codecs, one thread, without other compressors.",
+            "Type of the values: {}. Other compressors are measured with float32.",
             metavar="TYPE",
         ),
     ] = "float32",
@@ -131,52 +133,40 @@ def codec(
     """
     other = own_codec(own)
     chosen, missing = _data(kinds, file)
-    if dtype != "float32":
-        if study.output.plot is not None or own is not None:
-            raise typer.BadParameter("--plot and --with need float32 values", param_hint="--dtype")
-        _halves(study, _arrays(chosen, file, size * 1_000_000 // 2, seed), dtype, bound, repeats)
-        return
+    wide = dtype == "float32"
+    if other is not None and not wide:
+        raise typer.BadParameter("--with needs float32 values", param_hint="--dtype")
     taken = _chosen()
-    count = size * 1_000_000 // 4
-    arrays = _arrays(chosen, file, count, seed)
-    jobs = [*_jobs(peers)]
+    count = size * 1_000_000 // (4 if wide else 2)
+    floats = _arrays(chosen, file, count, seed)
+    arrays = floats if wide else {kind: _narrow(x, dtype) for kind, x in floats.items()}
+    jobs = [*_jobs(peers and wide)]
     if other is not None:  # with its own error bound
         ready = Ready(other.compress, other.decompress)
         jobs.append(Peer(other.name, "", lambda bound: ready))
     rows, absent = _measured(study.console, jobs, arrays, 2.0**-bound, repeats)
-    by_bound = {kind: choices(_sample(x), [0]) for kind, x in arrays.items()}
-    sums = [figure for kind, x in arrays.items() for figure in sum_figures(kind, x, 2.0**-bound, repeats)]
-    study.conditions.append(f"{size} MB of fp32 values, error bound 2**-{bound}")
+    floats = floats if wide else {}
+    by_bound = {kind: choices(_sample(x), [0]) for kind, x in floats.items()}
+    sums = [figure for kind, x in floats.items() for figure in sum_figures(kind, x, 2.0**-bound, repeats)]
+    study.conditions.append(f"{size} MB of {dtype} values, error bound 2**-{bound}")
     study.show("auto: " + ", ".join(f"{name} {path}" for name, path in taken.items()))
     for kind in arrays:
         own_rows = [row for row in rows if row.data == kind]
         study.table(kind, ROWS, own_rows, style=lambda row: "dim" if row.kind == PEER else None)
     for kind, found in by_bound.items():
-        bounds = {f"2**-{k}": partial(_at_bound, k) for k in dict.fromkeys(choice.k for choice in found)}
-        study.table(f"{kind}, by bound", {"": itemgetter(0), **bounds}, _by_bound(found))
+        bounds = {f"2**-{k}": itemgetter(k) for k in dict.fromkeys(choice.k for choice in found)}
+        study.table(f"{kind}, by bound", {"": itemgetter(""), **bounds}, _by_bound(found))
     study.show(*missing, *(f"{peer.name}: {peer.package} is not installed" for peer in absent))
-    study.figures += [*figures_of(rows), *sums]
+    study.figures += [*figures_of(rows, TARGETS if wide else TARGETS_OF_16_BITS), *sums]
     study.rows = [asdict(row) for row in rows]
     study.facts |= {
-        "bytes": 4 * count, "error_bound": 2.0**-bound, "repeats": repeats, "rows": study.rows,
-        "paths": taken,
+        "bytes": size * 1_000_000, "dtype": dtype, "error_bound": 2.0**-bound, "repeats": repeats,
+        "rows": study.rows, "paths": taken,
         "by_bound": {kind: [asdict(choice) for choice in found] for kind, found in by_bound.items()},
         "not_installed": sorted({peer.package for peer in absent}),
     }  # fmt: skip
     most = max(sum(row.data == kind and row.threads == 1 for row in rows) for kind in arrays)
     study.plot(panels([_panel(rows, kind) for kind in arrays]), 6.4 * len(arrays), 0.42 * most + 1.4)
-
-
-def _halves(study: Study, arrays: dict[str, Floats], dtype: Dtype, bound: int, repeats: int) -> None:
-    """Measure values of 16 bits."""
-    rows = [row for kind, x in arrays.items() for row in half_rows(kind, x, dtype, 2.0**-bound, repeats)]
-    size = max((2 * x.size for x in arrays.values()), default=0) / 1e6
-    study.conditions.append(f"{size:g} MB of {dtype} values, error bound 2**-{bound}, one thread")
-    for kind in arrays:
-        study.table(kind, HALVES, [row for row in rows if row.data == kind])
-    study.figures += half_figures(rows)
-    study.rows = [asdict(row) for row in rows]
-    study.facts |= {"dtype": dtype, "error_bound": 2.0**-bound, "repeats": repeats, "rows": study.rows}
 
 
 class Job(NamedTuple):
@@ -228,6 +218,11 @@ def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[
     return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
 
 
+def _narrow(x: Floats, dtype: Dtype) -> Any:
+    """Return values of 16 bits: patterns of bfloat16, or float16."""
+    return converted(x, "bfloat16") if dtype == "bfloat16" else x.astype(np.float16)
+
+
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
     """Yield our codecs on their paths with their threads, then the others."""
     for variant, path in product(DEFAULTS, _own_paths()):
@@ -258,46 +253,53 @@ def _sample(x: Floats) -> Floats:
     return np.ascontiguousarray(blocks[:: -(-x.size // SAMPLE)]).reshape(-1)
 
 
-def _own(kind: str, job: Job, x: Floats, bound: float, repeats: int) -> Row:
+def _own(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
     variant, path, threads = job
+    told: Any = "bfloat16" if x.dtype == np.uint16 else None
     with using_path(path):
-        rates = speed(
-            threads=threads, repeats=repeats, x=x, error_bound=bound, patience=SLOW_SECONDS, codec=variant
-        )
         coder = Codec(bound, *variant, threads=threads)
-        small = x[:SMALL].copy()
-        stream = coder.compress(small)
-        peaks = _memory(coder.compress, coder.decompress, len, x)
-        return Row(
-            data=kind, name=path, kind=OWN, threads=threads, variant=variant.name,
-            **{name: rates[name] for name in (MEMCPY, "compress", "decompress", "ratio")},
-            largest_error=float(np.abs(coder.lossy(x) - x).max()) / bound,
-            small_compress=_per_call(lambda: coder.compress(small)),
-            small_decompress=_per_call(lambda: coder.decompress(stream, SMALL)),
-            memory_compress=peaks[0], memory_decompress=peaks[1],
-        )  # fmt: skip
+        ready = Ready(
+            lambda values: coder.compress(values, dtype=told),
+            lambda stream, count: coder.decompress(stream, count, np.empty(count, x.dtype), dtype=told),
+        )
+        stream, y = ready.compress(x), np.zeros_like(x)
+        room = bytearray(coder.max_compressed_size(x.size))
+        calls: Calls = {
+            "compress": lambda: coder.compress(x, room, dtype=told),
+            "decompress": lambda: coder.decompress(stream, x.size, y, dtype=told),
+        }
+        row = _row(kind, path, OWN, ready, x, bound, repeats, calls)
+    row.threads, row.variant = threads, variant.name
+    return row
 
 
 def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
-    compress, decompress, size = peer.prepare(bound)
+    ready = peer.prepare(bound)
+    if peer.lossless:
+        back = ready.decompress(ready.compress(x), x.size)
+        if not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
+            raise RuntimeError(f"{peer.name} does not restore its input")
+    return _row(kind, peer.name, PEER if peer.package else WITH, ready, x, bound, repeats, {})
+
+
+def _row(
+    data: str, name: str, kind: str, ready: Ready, x: Any, bound: float, repeats: int, calls: Calls
+) -> Row:
+    """Measure an implementation. ``calls``: those to be timed, if they are not what is ready."""
+    compress, decompress, size = ready
     stream = compress(x)
     back = decompress(stream, x.size)
-    if peer.lossless and not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
-        raise RuntimeError(f"{peer.name} does not restore its input")
-    error = float(np.abs(back - x).max()) / bound
+    error = np.abs(converted(back, patterns=True) - converted(x, patterns=True)).max() / bound
     del back
-    calls = {**copying(x), "c": lambda: compress(x), "d": lambda: decompress(stream, x.size)}
-    seconds = best_seconds(calls, repeats, SLOW_SECONDS)
+    both: Calls = {"compress": lambda: compress(x), "decompress": lambda: decompress(stream, x.size)}
+    seconds = best_seconds({**copying(x), **both, **calls}, repeats, SLOW_SECONDS)
     small = x[:SMALL].copy()
     small_stream = compress(small)
-    peaks = _memory(compress, decompress, size, x)
+    peaks = _memory(ready, x)
     return Row(
-        data=kind, name=peer.name, kind=PEER if peer.package else WITH, threads=1,
-        memcpy=x.nbytes / seconds[MEMCPY] / 1e9,
-        compress=x.nbytes / seconds["c"] / 1e9,
-        decompress=x.nbytes / seconds["d"] / 1e9,
-        ratio=x.nbytes / size(stream),
-        largest_error=error,
+        data=data, name=name, kind=kind, threads=1, ratio=x.nbytes / size(stream),
+        **{call: x.nbytes / took / 1e9 for call, took in seconds.items()},
+        largest_error=float(error),
         small_compress=_per_call(lambda: compress(small)),
         small_decompress=_per_call(lambda: decompress(small_stream, SMALL)),
         memory_compress=peaks[0], memory_decompress=peaks[1],
@@ -311,13 +313,9 @@ def _per_call(call: Callable[[], object]) -> float:
     return min(timer.repeat(repeat=40, number=number)) / number
 
 
-def _memory(
-    compress: Callable[[Floats], Any],
-    decompress: Callable[[Any, int], Floats],
-    size: Callable[[Any], int],
-    x: Floats,
-) -> tuple[float | None, float | None]:
+def _memory(ready: Ready, x: Floats) -> tuple[float | None, float | None]:
     """Measure the peaks of one compression and one decompression. The caller gives them no memory."""
+    compress, decompress, size = ready
     up = peak_of(lambda: compress(x))
     stream = compress(x)
     down = peak_of(lambda: decompress(stream, x.size))
@@ -328,20 +326,20 @@ def _memory(
     )
 
 
-def figures_of(rows: list[Row]) -> list[Figure]:
+def figures_of(rows: list[Row], targets: Targets = TARGETS) -> list[Figure]:
     """Return the targets of the codec, for each array."""
     figures: list[Figure] = []
     for kind, variant in product(dict.fromkeys(row.data for row in rows), DEFAULTS):
         own = [row for row in rows if (row.data, row.variant) == (kind, variant.name)]
         if own:
-            figures += _figures_of(f"{kind}: {variant.name}", variant.name, own)
+            figures += _figures_of(f"{kind}: {variant.name}", targets[variant.name], own)
     return figures
 
 
-def _figures_of(title: str, variant: str, rows: list[Row]) -> Iterator[Figure]:
+def _figures_of(title: str, targets: Sequence[tuple[str, str, float]], rows: list[Row]) -> Iterator[Figure]:
     own = {(row.name, row.threads): row for row in rows}
     best = rows[0]
-    for name, path, target in TARGETS[variant]:
+    for name, path, target in targets:
         if (row := own.get((path, 1))) is not None:
             yield Figure(f"{title}: {name}, {row.name}, of memcpy", row.of_memcpy(name), target)
     if (two := own.get((best.name, 2))) is not None:
@@ -371,19 +369,16 @@ ROWS: Columns[Row] = {
 }
 
 
-def _by_bound(found: list[Choice]) -> Iterator[tuple[str, dict[int, str]]]:
+def _by_bound(found: list[Choice]) -> Iterator[dict[int | str, str]]:
     """Yield ratio and relative L2 error of both codecs as rows of a table, by bound."""
     for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
         for variant in DEFAULTS:
             own = [choice for choice in found if choice.variant == variant]
-            yield f"{what}, {variant.name}", {choice.k: f"{getattr(choice, figure):{form}}" for choice in own}
+            title: dict[int | str, str] = {"": f"{what}, {variant.name}"}
+            yield title | {choice.k: f"{getattr(choice, figure):{form}}" for choice in own}
     ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
     gains = {k: ratio / ratios["bounded", k] for (name, k), ratio in ratios.items() if name == "planes"}
-    yield "planes against bounded", {k: f"{gain:.2f}" for k, gain in gains.items()}
-
-
-def _at_bound(k: int, row: tuple[str, dict[int, str]]) -> str:
-    return row[1][k]
+    yield {"": "planes against bounded", **{k: f"{gain:.2f}" for k, gain in gains.items()}}
 
 
 def _panel(rows: list[Row], kind: str) -> Panel:
@@ -393,6 +388,6 @@ def _panel(rows: list[Row], kind: str) -> Panel:
         f"{row.title} ({row.ratio:.2f})": {"compress": row.compress, "decompress": row.decompress}
         for row in shown
     }
-    axes = {"title": f"{kind}: name (ratio)", "xscale": "log", "xlabel": "GB/s of fp32, one thread"}
+    axes = {"title": f"{kind}: name (ratio)", "xscale": "log", "xlabel": "GB/s, one thread"}
     memcpy = max(row.memcpy for row in shown)
     return Panel(bars, axes=axes, text="{:.2f}".format, flat=True, across=(memcpy, "memcpy"))
