@@ -111,7 +111,6 @@ COMMANDS = {
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
             "trainings": _bench("trainings.trainings", "Bounds, error feedback and scales: loss by bytes."),
             "equal-error": _bench("trainings.equal_error", "Our codecs and others at equal error and bytes."),
-            "exact": _bench("collective.exact", "Sums in many ways and orders have the same bits."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),
             "layers": _bench("layers.layers", "Training systems between shaped hosts."),
             "a2dtwp": _bench("layers.a2dtwp", "Weight packing against memcpy; GPU copies."),

@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""``inceptionn bench exact``: sums with planes have the same bits, whatever adds them in whatever order."""
+"""Random sums with planes in all ways: they have the same bits, whatever adds them in whatever order."""
 
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
-from hashlib import blake2b
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .... import Codec, available_paths, using_path
-from ....collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
-from ....commands import report
-from ....transport import Transport
-from ...study import Columns, Study, measurement
-from ..common.threads import on_ranks
+from inceptionn import Codec, available_paths, using_path
+from inceptionn.collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
+from inceptionn.evaluate.bench.common.threads import on_ranks
+from inceptionn.transport import Transport
 
 Floats = NDArray[np.float32]
 Settings = dict[str, Any]
@@ -27,7 +20,6 @@ KINDS = ("gradients", "bfloat16", "ties", "large", "special", "ends")
 """Normal values of several sizes, those that came from bfloat16, half steps, raw lanes on and off the
 lattice, and subnormal and infinite values and NaNs among all these; the ends of fp32's range, scaled."""
 EXACT = 1 << 24
-VERILOG = "through the NIC's Verilog"
 _ENDS = np.array([1, 0x7FFFFF, 0x7E800000, 0x7EFFFFFF, 0x7F000000, 0x7F7FC000, 0x7F7FFFFF], np.uint32)
 _SIGNS = np.array([0, 1 << 31], np.uint32)
 _SPECIAL = np.array([1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFABCDEF], np.uint32)
@@ -160,11 +152,11 @@ def result(case: Case, way: Way, order: NDArray[np.int64], seed: int = 0, nics: 
     return found[0]
 
 
-def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """Draw a case, sum it in ``each`` ways of those there are, and return the first one's bits.
+def compare(source: Generator, each: int, nics: Any = None) -> tuple[list[str], int]:
+    """Draw a case; sum it in ``each`` ways of those there are, on any path of the codec and in any order.
 
-    Also returns, by way and by path of the codec, how many sums there were and how many had other bits.
-    ``nics``, a NicLink, carries what ways with NICs send; the first way is one.
+    Return the ways with other bits than the first, and the number of sums through ``nics``, a NicLink: it
+    carries what ways with NICs send, and the first way is one.
     """
     case, paths = a_case(source), available_paths()
     ranks = len(case.values)
@@ -173,7 +165,7 @@ def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict
     if nics is not None:
         drawn.insert(0, drawn.pop(next(at for at, way in enumerate(drawn) if _has_nics(way))))
     first: bytes | None = None
-    counts: dict[str, tuple[int, int]] = {}
+    others, carried = [], 0
     for way in drawn[:each]:
         path = str(source.choice(paths))
         link = nics if _has_nics(way) else None
@@ -181,68 +173,6 @@ def compare(source: Generator, each: int, nics: Any = None) -> tuple[bytes, dict
             order, seed = source.permutation(ranks), int(source.integers(1 << 30))
             found = result(case, way, order, seed, link).tobytes()
         first = found if first is None else first
-        for name in (way.name, f"path {path}", *([] if link is None else [VERILOG])):
-            sums, others = counts.get(name, (0, 0))
-            counts[name] = sums + 1, others + (found != first)
-    assert first is not None
-    return first, counts
-
-
-WAYS: Columns[tuple[str, list[int]]] = {
-    "": lambda way: way[0],
-    "sums": lambda way: str(way[1][0]),
-    "with other bits": lambda way: str(way[1][1]),
-}
-
-
-@measurement("exact")
-def exact(
-    study: Study,
-    cases: Annotated[
-        int, typer.Option(min=1, max=10**7, help="Random sets of values of 2 to 8 ranks.")
-    ] = 2000,
-    each: Annotated[int, typer.Option(min=2, max=14, help="Ways of summing each of them.")] = 6,
-    nic: Annotated[
-        int, typer.Option(min=0, help="Number of the cases whose NICs are the NIC's Verilog (Verilator).")
-    ] = 0,
-    seed: report.Seed = 1,
-    quick: Annotated[bool, report.quick(cases=100)] = False,
-) -> None:
-    """Sum random values in different ways and compare the bits; exit status 1 if some differ.
-
-    Values are of all kinds: normal, from bfloat16, halfway between steps, large, subnormal, infinite and
-    NaNs; bounds 2**-1 to 2**-14; with scale "auto", "tensor", fixed and none; sums and means. Ways: rings,
-    groups, aggregators, reduce and reduce-scatter, in software and with simulated NICs that leave packets raw
-    at random; sizes of groups and sub-blocks; who holds which values; every path of the codec. With --nic,
-    some NICs are the Verilog of the real one (extra `sim`). The hash is that of all sums, with or without it.
-    About two minutes, with --quick some seconds.
-    """
-    if nic > cases:
-        raise typer.BadParameter(f"must be 0..{cases}, the number of cases, not {nic}", param_hint="--nic")
-    digest = blake2b(digest_size=16)
-    total: dict[str, list[int]] = {}
-    frames = ""
-    with import_module("inceptionn.sim.nic_link").NicLink.of("planes") if nic else nullcontext() as nics:
-        for number in range(cases):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a large bound may lose everything
-                source = np.random.default_rng((seed, number))
-                bits, counts = compare(source, each, nics if number < nic else None)
-            digest.update(bits)
-            for name, own in counts.items():
-                total[name] = [a + b for a, b in zip(total.get(name, [0, 0]), own, strict=True)]
-        if nics is not None:
-            frames = f"; {nics.frames} frames through the NIC's Verilog, {nics.compressed} of them compressed"
-    study.conditions.append(f"{cases} cases, {each} ways of summing each{frames}")
-    found = sorted(total.items())
-    study.table("Exact sums", WAYS, found)
-    study.show(f"hash of all sums: {digest.hexdigest()}")
-    study.rows = [
-        {"way": name, "sums": sums, "others": others} for name, (sums, others) in sorted(total.items())
-    ]
-    study.facts |= {
-        "cases": cases, "each": each, "nic": nic, "hash": digest.hexdigest(), "rows": study.rows,
-    }  # fmt: skip
-    study.finish()
-    if any(others for _, others in total.values()):
-        raise typer.Exit(1)
+        others += [f"{way.name}, {path}"] * (found != first)
+        carried += link is not None
+    return others, carried
