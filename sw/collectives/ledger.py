@@ -2,7 +2,6 @@
 """The cost of collectives to a rank so far: bytes, time and lost energy, by part and in all.
 
 Every call adds its numbers to the `Ledger` of its transport, without locks and without a pass over values.
-``inceptionn bench allreduce --counting`` shows the cost.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_a_small_run(tmp_path: Path, made_by: Callable[..., Any]) -> None:
         if name == RING_BOUNDED:
             assert row["bytes_sent"] < 1e6
         if VARIANTS[name].within_bound:
-            compressions = 3 if op == "sum" else 1 + VARIANTS[name].in_halves
+            compressions = 3 if op == "sum" else 1
             assert 0 < row["largest_error"] <= BOUND * compressions * 1.01
         elif "raw" in name or name == MPI:
             assert row["largest_error"] < 1e-7
@@ -130,7 +130,6 @@ def test_the_halves_of_an_all_reduce(tmp_path: Path, made_by: Callable[..., Any]
     for op in ("reduce-scatter", "all-gather"):
         assert rows[op, RING_RAW]["bytes_sent"] == pytest.approx(1e6 * 2 / 3, rel=1e-3)
         assert rows[op, RING_BOUNDED]["bytes_sent"] < 5e5
-    assert rows["sum", "ring bounded, in halves"]["same_bits"]
 
 
 def test_a_small_run_of_bfloat16(tmp_path: Path, made_by: Callable[..., Any]) -> None:

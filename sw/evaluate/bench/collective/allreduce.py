@@ -26,11 +26,10 @@ from .variants import ALL_REDUCES, HALVES, MPI, OPS, RING_BF16, RING_RAW, VARIAN
 UNSHAPED = "unshaped"
 DTYPES = ("float32", "bfloat16")
 RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
-PORT = 29520
 SLOW, VERY_SLOW = 1.0, 5.0
 """Seconds that the link alone needs from which on three rounds are made at most, or one."""
-TIMEOUT, PATIENCE = 60.0, 150.0
-"""Seconds without progress after which a rank gives up, and without a line after which they all are."""
+PATIENCE = 150.0
+"""Seconds without a line after which the ranks are given up, and ten times what the link needs."""
 
 
 # Options of the command.
@@ -62,9 +61,6 @@ def allreduce(
     only: Annotated[str | None, report.listed("Variants whose names contain one of these.")] = None,
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the median counts.")] = 5,
-    counting: Annotated[
-        bool, typer.Option("--counting", help="Also measure what counting the statistics of a call takes.")
-    ] = False,
     mtu: Annotated[int, report.whole(576, 9216, "Largest IP packet in bytes.")] = 1500,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=3, rates="1g,10g")] = False,
@@ -99,8 +95,7 @@ def allreduce(
         task = progress.add_task("data", total=None)
         arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
         plan = {
-            "port": PORT, "timeout": TIMEOUT, "bound": 2.0**-bound, "ops": chosen_ops,
-            "counting": counting, "scale": "auto" if halves else None,
+            "bound": 2.0**-bound, "ops": chosen_ops, "scale": "auto" if halves else None,
             "arrays": _save(network.folder, arrays, halves),
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, item * count, hosts, repeats) for rate in chosen_rates}

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from .... import converted
 from ....collectives import (
-    IN_PLACE,
     MEAN,
     SUM,
     Parts,
@@ -29,8 +28,7 @@ from ....collectives import (
 )
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, report, run
-from .counting import counting_seconds
-from .variants import ALL_GATHER, ALL_REDUCES, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant, variant_of
+from .variants import ALL_GATHER, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant, variant_of
 
 CHUNK = 1 << 18
 """Values compared at a time."""
@@ -94,9 +92,6 @@ def _measure(
             if turn == 0:
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
-                    if plan.get("counting"):
-                        messages = statistics(transport).since(counted).messages
-                        line["counting"] = max(transport.exchange(counting_seconds(messages)))
                     line["scale"] = statistics(transport).since(counted).scale or 0
                 exact = exact_of(variant_of(name))
                 line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
@@ -142,13 +137,10 @@ def _by_us(transport: Transport, plan: Plan, op: str, variant: Variant) -> Calla
     def gather(own: Any, result: Lanes) -> None:
         allgather_comp(transport, own, result, counts=block_sizes(result.size, transport.size), **settings)
 
-    def halves(own: Lanes, result: Lanes) -> None:
-        scatter(own, result[Parts(own.size, transport.size).block(transport.rank)])
-        gather(IN_PLACE, result)
+    def all_reduce(own: Lanes, result: Lanes) -> None:
+        allreduce_comp(transport, own, result, which, **settings)
 
-    if op in ALL_REDUCES and not variant.in_halves:
-        return lambda own, result: allreduce_comp(transport, own, result, which, **settings)
-    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, halves)
+    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, all_reduce)
 
 
 def _by_mpi(comm: Any, op: str) -> Callable[[Lanes, Lanes], None]:

@@ -3,7 +3,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from statistics import median
@@ -35,19 +34,11 @@ class Key(NamedTuple):
     variant: str
 
 
-@dataclass
-class Measurement:
-    """Seconds of each round at the slowest rank, and the result of the first round."""
-
-    seconds: list[float] = field(default_factory=list)
-    same_bits: bool = True
-    largest_error: float = 0.0
-    bytes_sent: int | None = None
-    """By the busiest host; not known of MPI."""
-    scale: int = 0
-    """Exponent of the scale, by which the bound is divided."""
-    counting: float | None = None
-    """Seconds of a call that counting its statistics takes, where that was asked for."""
+Measurement = dict[str, Any]
+"""``seconds`` of each round at the slowest rank, and of the first round what `UNKNOWN` has."""
+UNKNOWN: Measurement = {"same_bits": True, "largest_error": 0.0, "bytes_sent": None, "scale": 0}
+"""Until it is told: bytes are the busiest host's, not known of MPI; ``scale``: the exponent by which the
+bound is divided."""
 
 
 class Results:
@@ -60,15 +51,14 @@ class Results:
     def add(self, rate: float | None, line: dict[str, Any]) -> None:
         """Add one line of rank 0."""
         key = Key(rate, line["data"], line["op"], line["variant"])
-        row = self.rows.setdefault(key, Measurement())
-        row.seconds.append(line["seconds"])
-        for name in ("same_bits", "largest_error", "bytes_sent", "scale", "counting"):
-            setattr(row, name, line.get(name, getattr(row, name)))
+        row = self.rows.setdefault(key, {"seconds": [], **UNKNOWN})
+        row["seconds"].append(line["seconds"])
+        row.update({name: line[name] for name in UNKNOWN if name in line})
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
         """Return the median, or None if it was not measured."""
         row = self.rows.get(Key(rate, data, op, variant))
-        return None if row is None else median(row.seconds)
+        return None if row is None else median(row["seconds"])
 
     def ratio(self, rate: float | None, data: str, op: str, slow: str, fast: str) -> float | None:
         """Return how many times as fast one variant is as another."""
@@ -82,27 +72,24 @@ class Results:
     def json(self) -> list[dict[str, Any]]:
         """Return the results as the JSON file holds them."""
         return [
-            {**key._asdict(), "median_seconds": median(row.seconds), "seconds": row.seconds,
-             "same_bits": row.same_bits, "largest_error": row.largest_error,
-             "bytes_sent": row.bytes_sent, "scale": row.scale, "counting_seconds": row.counting}
+            {**key._asdict(), "median_seconds": median(row["seconds"]), **row}
             for key, row in self.rows.items()
-        ]  # fmt: skip
+        ]
 
     def verify(self) -> None:
         """Raise ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
 
         A sum of *n* ranks passes *n* compressions, gathered values one; a mean is the sum divided by *n*.
-        In halves, the quotient is compressed once more.
         """
         for key, row in self.rows.items():
             what = f"{key.variant}, {key.op} of {key.data} data at {rate_text(key.rate)}"
-            if not row.same_bits and key.variant != MPI:
+            if not row["same_bits"] and key.variant != MPI:
                 raise RuntimeError(f"{what}: the ranks ended with different bits")
             variant = VARIANTS[key.variant]
-            compressions = {"mean": 1 + variant.in_halves, ALL_GATHER: 1}.get(key.op, self.hosts)
-            limit = math.ldexp(self.bound * compressions * _ROUNDING, -row.scale)
-            if variant.within_bound and row.largest_error > limit:
-                raise RuntimeError(f"{what}: an error of {row.largest_error:.3g} is above {limit:.3g}")
+            compressions = {"mean": 1, ALL_GATHER: 1}.get(key.op, self.hosts)
+            limit = math.ldexp(self.bound * compressions * _ROUNDING, -row["scale"])
+            if variant.within_bound and (error := row["largest_error"]) > limit:
+                raise RuntimeError(f"{what}: an error of {error:.3g} is above {limit:.3g}")
 
 
 def tables_of(results: Results) -> Iterator[Table]:
@@ -131,12 +118,13 @@ def _times(results: Results, rate: float | None, data: str, op: str, variant: st
 
 
 def _sent(rows: Mapping[str, list[Measurement]], variant: str) -> str:
-    sent = rows[variant][0].bytes_sent
+    sent = rows[variant][0]["bytes_sent"]
     return "-" if sent is None else f"{sent / 1e6:.1f}"
 
 
 def _error(rows: Mapping[str, list[Measurement]], bound: float, variant: str) -> str:
-    return f"{max(math.ldexp(row.largest_error, row.scale) for row in rows[variant]) / bound:.2f}"
+    errors = [math.ldexp(row["largest_error"], row["scale"]) for row in rows[variant]]
+    return f"{max(errors) / bound:.2f}"
 
 
 def figures_of_halves(results: Results) -> list[Figure]:
@@ -169,9 +157,6 @@ def figures_of(results: Results) -> list[Figure]:
         found.append(Figure(f"{where}: codec against ring bf16", ratio(RING_BF16, RING_BOUNDED), 1))
         if rate == 1e9:
             found.append(Figure(f"{where}: ring raw against Open MPI", ratio(MPI, RING_RAW), 1))
-    shares = [100 * row.counting / min(row.seconds) for row in results.rows.values() if row.counting]
-    if shares:
-        found.append(Figure("counting the statistics, most of a call", max(shares), 1, True, "%"))
     return found
 
 

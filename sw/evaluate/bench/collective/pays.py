@@ -26,7 +26,6 @@ from ..common.job import lines_of
 from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW
 
 RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
-PORT, TIMEOUT, PATIENCE = 29525, 60.0, 180.0
 HIERARCHICAL, AGGREGATOR, UP, BOTH = (
     "hierarchical bounded", "worker-aggregator raw", "worker-aggregator bounded, up",
     "worker-aggregator bounded, both",
@@ -146,12 +145,12 @@ def measured(
 ) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
     """Yield median seconds by kind, MB and variant, as soon as all rounds are done."""
     plan = {
-        "port": PORT, "timeout": TIMEOUT, "bound": bound, "ops": ["sum"],
+        "bound": bound, "ops": ["sum"],
         "arrays": {f"{kind} {size}": paths for (kind, size), paths in arrays.items()},
         "rounds": dict.fromkeys(variants, repeats),
     }  # fmt: skip
     seen: dict[tuple[str, int, str], list[float]] = {}
-    for line in lines_of(network, RANK, plan, PATIENCE):
+    for line in lines_of(network, RANK, plan):
         kind, size = line["data"].split()
         times = seen.setdefault((kind, int(size), line["variant"]), [])
         times.append(line["seconds"])

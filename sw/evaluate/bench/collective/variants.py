@@ -49,14 +49,12 @@ class Variant(NamedTuple):
     within_bound: bool = False
     algorithm: str = "ring"
     legs: str = "both"
-    in_halves: bool = False
-    """By a reduce-scatter and an all-gather, one after the other."""
     sub_block: int | None = None
     """Values of a sub-block; None: the collectives' own."""
 
     def does(self, op: str) -> bool:
         """Tell whether it has this operation."""
-        return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS and not self.in_halves)
+        return op in ALL_REDUCES or (self.algorithm in RING_ALGORITHMS)
 
     @property
     def apart(self) -> bool:
@@ -85,7 +83,6 @@ VARIANTS = {
     "ring literal": Variant(_literal),
     RING_BOUNDED: Variant(_bounded, within_bound=True),
     RING_PLANES: Variant(_planes, within_bound=True),
-    "ring bounded, in halves": Variant(_bounded, within_bound=True, in_halves=True),
     "hierarchical bounded": Variant(_bounded, within_bound=True, algorithm="hierarchical"),
     MPI: Variant(None),
     "worker-aggregator raw": Variant(_raw, _aggregator_volume, False, _AGGREGATOR),
