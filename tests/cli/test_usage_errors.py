@@ -46,17 +46,13 @@ SAID = {
     },
     "bench gradiveq": {
         "--rates fast": "fast",
-        "--only nothing": "--only takes times, parts, training, not 'nothing'",
-        "--seeds 0": "must be 1..100, not 0",
+        "--repeats 0": "must be 1..1000, not 0",
     },
     "bench layers": {
         "--systems sgd": "--systems takes ssgd, ",
         "--rates fast": "--rates: rate must be",
         "--model rnn": "must be one of cnn, mlp, not 'rnn'",
-        "--sizes 8,x": "--sizes takes whole numbers, not '8,x'",
-        "--sizes 8,8,8,8": "--sizes takes whole numbers, not '8,8,8,8'",
         "--hosts 1": "must be 2..16, not 1",
-        "--plot curves.txt": "not 'curves.txt'",
     },
     "bench parallax": {
         "--hosts 1": "must be 2..16, not 1",

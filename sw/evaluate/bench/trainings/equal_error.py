@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench equal-error``: our codecs beside others at equal error, and at equal bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
+from operator import itemgetter
 from statistics import geometric_mean
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 
 from .... import MAX_K, Codec, CodecName
 from ....commands import report
@@ -18,7 +19,7 @@ from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from .exchanges import AUTO, Compressor, Ours, Simulated
 from .grid import Case, Row, crossed, require, where
-from .rivals import RIVALS, Rival
+from .rivals import RIVALS
 
 OURS: dict[str, CodecName] = {"planes": "planes", "bounded": "paper"}
 """Our codecs by their name in the tables."""
@@ -41,9 +42,6 @@ def equal_error(
     study: Study,
     steps: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
-    with_feedback: Annotated[
-        bool, typer.Option("--feedback/--no-feedback", help="Error feedback for every codec in trainings.")
-    ] = True,
     seed: report.FirstSeed = 0,
     quick: Annotated[bool, report.quick(steps=30)] = False,
 ) -> None:
@@ -53,8 +51,8 @@ def equal_error(
 
     Gradients are of a perceptron, a CNN and a transformer, early and late in a training on scikit-learn's
     digits, and drawn from three distributions. Our bound and scale are searched until the error is the
-    other's. Trainings have four ranks; a byte is one of a rank's own gradient, and sums are exact for all
-    codecs. Ours take the finest bound that needs no more bytes than the other.
+    other's. Trainings have four ranks and error feedback; a byte is one of a rank's own gradient, and sums
+    are exact for all codecs. Ours take the finest bound that needs no more bytes than the other.
     """
     require(MODELS, OPTIMIZERS)
     every = range(seed, seed + seeds)
@@ -67,27 +65,23 @@ def equal_error(
     with new_progress(study.console) as progress, one_thread():
         task = progress.add_task("", total=len(cases) * len(RIVALS) + len(RIVALS))
         for case in cases:
-            race = Race(case, steps=steps, feedback=with_feedback)
+            race = Race(case, steps)
             if case.optimizer == "adam":
                 samples += race.samples()
             for rival in RIVALS:
-                text = f"{case.model}, {case.optimizer}, seed {case.seed}: {rival.name}"
+                text = f"{case.model}, {case.optimizer}, seed {case.seed}: {rival}"
                 progress.update(task, description=text)
                 losses.append(race.against(rival))
                 progress.advance(task)
         samples += [sample for each in every for sample in drawn(each)]
         for rival in RIVALS:
-            progress.update(task, advance=1, description=f"equal error: {rival.name}")
+            progress.update(task, advance=1, description=f"equal error: {rival}")
             errors += [at_equal_error(rival, sample) for sample in samples]
-    fed = "with" if with_feedback else "without"
-    study.conditions.append(
-        f"{RANKS} ranks, {steps} steps, {seeds} seed(s), {fed} error feedback; scale auto"
-    )
-    study.show(*error_tables(errors), *loss_tables(losses))
+    study.conditions.append(f"{RANKS} ranks, {steps} steps, {seeds} seed(s), error feedback; scale auto")
+    study.show(*tables(errors, losses))
     study.rows = [flat(row) for row in (*errors, *losses)]
     study.facts |= {
-        "ranks": RANKS, "training_steps": steps, "feedback": with_feedback, "errors": errors,
-        "losses": losses,
+        "ranks": RANKS, "training_steps": steps, "errors": errors, "losses": losses,
     }  # fmt: skip
     study.plot(curves(errors), 11, 2.5 * -(-len({row["sample"] for row in errors}) // 3) + 0.6)
 
@@ -109,15 +103,15 @@ def relative_error(values: Floats, kept: Floats) -> float:
     return float(np.linalg.norm(np.subtract(kept, values, dtype=float)) / np.linalg.norm(values))
 
 
-def at_equal_error(rival: Rival, sample: Sample) -> Row:
+def at_equal_error(rival: str, sample: Sample) -> Row:
     """Measure a rival on a sample, and our ratios at its error; None: even our least error is larger."""
-    compressor = rival.prepare(sample.shapes)
+    compressor = RIVALS[rival](sample.shapes)
     for _ in range(3):  # PowerSGD's factors have converged then, as over the steps of a training
         kept = compressor(sample.values[np.newaxis])
     error = relative_error(sample.values, kept[0])
     raw = sample.values.nbytes
     return {
-        "rival": rival.name, "sample": sample.name, "seed": sample.seed, "error": error,
+        "rival": rival, "sample": sample.name, "seed": sample.seed, "error": error,
         "ratio": raw / compressor.sent(kept),
         **{name: ratio_at(error, codec, sample.values) for name, codec in OURS.items()},
     }  # fmt: skip
@@ -155,9 +149,9 @@ class OwnBytes(Ours):
 class Race:
     """Trainings of one model without compression, with rivals, and with our codecs in no more bytes."""
 
-    def __init__(self, case: Case, *, steps: int, feedback: bool) -> None:
+    def __init__(self, case: Case, steps: int) -> None:
         self.case, self.shapes = case, case.shapes
-        self._steps, self._feedback = steps, feedback
+        self._steps = steps
         self._seen: dict[int, Floats] = {}
         self._raw = case.train(steps, before=self._see)["loss"]
         self._runs: dict[tuple[str, int], dict[str, float]] = {}
@@ -173,17 +167,16 @@ class Race:
             for name, step in (("early", EARLY), ("late", self._steps - 1))
         ]
 
-    def _train(self, compressor: Compressor, feedback: bool) -> dict[str, float]:
-        return self.case.train(self._steps, Simulated(compressor, feedback))
+    def _train(self, compressor: Compressor) -> dict[str, float]:
+        return self.case.train(self._steps, Simulated(compressor, feedback=True))
 
-    def against(self, rival: Rival) -> Row:
+    def against(self, rival: str) -> Row:
         """Train with a rival, and with each of ours at the finest bound that needs no more bytes, 2**-k."""
-        always = rival.name.startswith(("PowerSGD", "top-k"))  # they are defined with error feedback
-        found = self._train(rival.prepare(self.shapes), self._feedback or always)
+        found = self._train(RIVALS[rival](self.shapes))
         finest = {name: self.finest(codec, found["sent"]) for name, codec in OURS.items()}
         ours = {name: {"k": k, "loss": self.ours(OURS[name], k)["loss"]} for name, k in finest.items() if k}
         return {
-            "rival": rival.name, "model": self.case.model, "optimizer": self.case.optimizer,
+            "rival": rival, "model": self.case.model, "optimizer": self.case.optimizer,
             "seed": self.case.seed, "raw": self._raw, "loss": found["loss"],
             "ratio": 4 * count_of(self.shapes) / found["sent"], "ours": ours,
         }  # fmt: skip
@@ -194,7 +187,7 @@ class Race:
     def ours(self, codec: CodecName, k: int) -> dict[str, float]:
         """Train with our codec, once."""
         if (codec, k) not in self._runs:
-            self._runs[codec, k] = self._train(self._compressor(codec, k), self._feedback)
+            self._runs[codec, k] = self._train(self._compressor(codec, k))
         return self._runs[codec, k]
 
     def finest(self, codec: CodecName, most: float) -> int | None:
@@ -207,54 +200,46 @@ class Race:
         return None
 
 
-def _of_rivals(title: str, rows: Sequence[Row], column: Any, cell: Any, ratio: bool = True) -> Table:
-    """Tabulate a line for each rival, with its mean ratio."""
+def _of_rivals(
+    title: str, rows: Sequence[Row], column: Any, form: str, value: Callable[[Row], float | None],
+    ratio: bool = False,
+) -> Table:  # fmt: skip
+    """Tabulate geometric means by rival and column, "-" where a value is None; with the rivals' ratios."""
     means = {
         rival: f"{geometric_mean(row['ratio'] for row in where(rows, rival=rival)):.2f}"
         for rival in dict.fromkeys(row["rival"] for row in rows)
     }
     lines = {"": lambda row: row["rival"], "ratio": lambda row: means[row["rival"]]}
+
+    def cell(case: Sequence[Row]) -> str:
+        known = [found for row in case if (found := value(row)) is not None]
+        return form.format(geometric_mean(known)) if len(known) == len(case) else "-"
+
     return crossed(title, rows, lines if ratio else {"": lines[""]}, column, cell, left=1)
 
 
-def error_tables(rows: Sequence[Row]) -> list[Table]:
-    """Tabulate errors, and how many fewer bytes each of our codecs needs at the same error.
+def tables(errors: Sequence[Row], losses: Sequence[Row]) -> Iterator[Table]:
+    """Tabulate errors, losses over raw ones, and how ours compare at the same error and in no more bytes.
 
-    They are geometric means over the seeds; "-" where one of ours has no such error.
+    They are geometric means over the seeds.
     """
+    sample, case = "{sample}".format_map, "{model}, {optimizer}".format_map
 
-    def gain(name: str) -> Any:
-        def cell(case: Sequence[Row]) -> str:
-            known = [row[name] / row["ratio"] for row in case if row[name] is not None]
-            return f"{geometric_mean(known):.2f}" if len(known) == len(case) else "-"
+    def gain(row: Row, name: str) -> float | None:
+        return None if row[name] is None else row[name] / row["ratio"]
 
-        return cell
+    def ours(row: Row, name: str) -> float | None:
+        return row["ours"][name]["loss"] / row["loss"] if name in row["ours"] else None
 
-    def error(case: Sequence[Row]) -> str:
-        return f"{geometric_mean(row['error'] for row in case):.2g}"
-
-    title, of = "Bytes at equal error over those of {} (above 1: ours are fewer)", "{sample}".format_map
-    gains = [_of_rivals(title.format(name), rows, of, gain(name), ratio=False) for name in OURS]
-    return [_of_rivals("Relative L2 error", rows, of, error), *gains]
-
-
-def loss_tables(rows: Sequence[Row]) -> list[Table]:
-    """Tabulate the rivals' losses over raw ones, and those of ours in no more bytes over the rivals'."""
-
-    def ours(name: str) -> Any:
-        def cell(case: Sequence[Row]) -> str:
-            known = [row["ours"][name]["loss"] / row["loss"] for row in case if name in row["ours"]]
-            return f"{geometric_mean(known):.3f}" if len(known) == len(case) else "-"
-
-        return cell
-
-    def loss(case: Sequence[Row]) -> str:
-        return f"{geometric_mean(row['loss'] / row['raw'] for row in case):.3f}"
-
-    title = "Test loss of {} in no more bytes over the other's (below 1: ours is better)"
-    of = "{model}, {optimizer}".format_map
-    others = [_of_rivals(title.format(name), rows, of, ours(name), ratio=False) for name in OURS]
-    return [_of_rivals("Test loss over that of raw gradients", rows, of, loss), *others]
+    yield _of_rivals("Relative L2 error", errors, sample, "{:.2g}", itemgetter("error"), ratio=True)
+    for name in OURS:
+        title = f"Bytes at equal error over those of {name} (above 1: ours are fewer)"
+        yield _of_rivals(title, errors, sample, "{:.2f}", partial(gain, name=name))
+    title = "Test loss over that of raw gradients"
+    yield _of_rivals(title, losses, case, "{:.3f}", lambda row: row["loss"] / row["raw"], ratio=True)
+    for name in OURS:
+        title = f"Test loss of {name} in no more bytes over the other's (below 1: ours is better)"
+        yield _of_rivals(title, losses, case, "{:.3f}", partial(ours, name=name))
 
 
 def curves(rows: Sequence[Row]) -> Draw:

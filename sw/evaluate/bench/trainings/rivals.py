@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -135,29 +134,23 @@ class PowerSGD:
         )
 
 
-class Rival(NamedTuple):
-    """A compressor: its name in the tables, and how it is made for tensors of these shapes."""
-
-    name: str
-    prepare: Callable[[Parameters], Compressor]
+def _each(code: Callable[[Floats], Coded]) -> Callable[[Parameters], Compressor]:
+    return lambda shapes: Each(code)
 
 
-def _each(name: str, code: Callable[[Floats], Coded]) -> Rival:
-    return Rival(name, lambda shapes: Each(code))
-
-
-RIVALS = (
-    _each("bf16", bfloat16),
-    Rival("fp8, scale per tensor", lambda p: Each(partial(fp8, sizes=[v.size for v in p.values()]))),
-    _each("MXFP8", mxfp8),
-    _each("int8, one scale", partial(integers, bits=8, block=None, scale_bytes=4)),
-    _each("int8, blocks of 128", partial(integers, bits=8, block=128, scale_bytes=4)),
-    _each("int8, six-sigma codebook", six_sigma),
-    _each("int4, blocks of 32", partial(integers, bits=4, block=32, scale_bytes=2)),
-    Rival("PowerSGD, rank 2", partial(PowerSGD, 2)),
-    _each("top-k, 10 %", partial(top_k, share=0.1)),
-    _each("top-k, 1 %", partial(top_k, share=0.01)),
-)
+RIVALS: dict[str, Callable[[Parameters], Compressor]] = {
+    "bf16": _each(bfloat16),
+    "fp8, scale per tensor": lambda p: Each(partial(fp8, sizes=[v.size for v in p.values()])),
+    "MXFP8": _each(mxfp8),
+    "int8, one scale": _each(partial(integers, bits=8, block=None, scale_bytes=4)),
+    "int8, blocks of 128": _each(partial(integers, bits=8, block=128, scale_bytes=4)),
+    "int8, six-sigma codebook": _each(six_sigma),
+    "int4, blocks of 32": _each(partial(integers, bits=4, block=32, scale_bytes=2)),
+    "PowerSGD, rank 2": partial(PowerSGD, 2),
+    "top-k, 10 %": _each(partial(top_k, share=0.1)),
+    "top-k, 1 %": _each(partial(top_k, share=0.01)),
+}
+"""By their names in the tables: how they are made for tensors of these shapes."""
 
 
 def _blocks(values: Floats, size: int) -> Floats:
