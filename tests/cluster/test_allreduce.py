@@ -7,17 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster_hosts import (
-    BOUND,
-    Floats,
-    MakeCluster,
-    gradients,
-    no_checksum_errors,
-    result,
-    seen,
-    start,
-    total,
-)
+from cluster_hosts import BOUND, Floats, MakeCluster, no_checksum_errors, result, seen, start, total
+from host_programs import gradients
 
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.golden import EngineConfig, FlowTable, receive, transmit

@@ -10,7 +10,6 @@ from cluster_hosts import (
     Floats,
     MakeCluster,
     assert_no_wrong_value,
-    gradients,
     no_checksum_errors,
     result,
     seen,
@@ -18,6 +17,7 @@ from cluster_hosts import (
     total,
     wait_for_line,
 )
+from host_programs import gradients
 
 from inceptionn.sim.cluster import Cluster, Impairments
 from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_TOS

@@ -8,13 +8,13 @@ import pytest
 from cluster_hosts import (
     MakeCluster,
     assert_no_wrong_value,
-    gradients,
     no_checksum_errors,
     result,
     start,
     total,
     wait_for_line,
 )
+from host_programs import gradients
 
 from inceptionn.sim.capture import read_pcap
 from inceptionn.sim.cluster.inline_nic import InlineNic

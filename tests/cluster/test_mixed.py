@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster_hosts import BOUND, MakeCluster, gradients, result, start, total, wait_for_line
+from cluster_hosts import BOUND, MakeCluster, result, start, total, wait_for_line
+from host_programs import gradients
 
 from inceptionn.sim.cluster.nics import set_bound
 

@@ -6,16 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from cluster_hosts import (
-    BOUND,
-    MakeCluster,
-    gradients,
-    no_checksum_errors,
-    result,
-    seen,
-    start,
-    wait_for_line,
-)
+from cluster_hosts import BOUND, MakeCluster, no_checksum_errors, result, seen, start, wait_for_line
+from host_programs import gradients
 
 from inceptionn.hdl.control.registers import REGISTERS
 

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MakeCluster, gradients, result, start, wait_for_line
+from cluster_hosts import MakeCluster, result, start, wait_for_line
+from host_programs import gradients
 from scapy.layers.inet import IP, TCP
 from scapy.utils import rdpcap
 

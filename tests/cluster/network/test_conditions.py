@@ -6,16 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster_hosts import (
-    BOUND,
-    MakeCluster,
-    gradients,
-    no_checksum_errors,
-    result,
-    start,
-    total,
-    wait_for_line,
-)
+from cluster_hosts import BOUND, MakeCluster, no_checksum_errors, result, start, total, wait_for_line
+from host_programs import gradients
 
 from inceptionn.sim.cluster import Impairments
 

@@ -11,7 +11,6 @@ import pytest
 from cluster_hosts import (
     MakeCluster,
     assert_no_wrong_value,
-    gradients,
     no_checksum_errors,
     result,
     seen,
@@ -19,6 +18,7 @@ from cluster_hosts import (
     total,
     wait_for_line,
 )
+from host_programs import gradients
 
 from inceptionn.sim.cluster import Cluster, Impairments
 
