@@ -99,7 +99,7 @@ CATALOGUE = {
         Entry("block_store", "codec.block_store", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor", _both_widths(statistics=True)),
-        Entry("standalone_compressor", "engine.standalone_compressor", _BOTH_WIDTHS, "standalone"),
+        Entry("standalone_compressor", "codec.standalone_compressor", _BOTH_WIDTHS, "standalone"),
         # The paper's Fig. 10: decompression.
         Entry("block_splitter", "codec.block_splitter", _both_widths(word_lanes=8), bench=""),
         Entry(
@@ -113,7 +113,7 @@ CATALOGUE = {
         Entry("decompression_block", "codec.paper.decompression_block", bench=""),
         Entry("decompression_unit", "codec.paper.decompression_unit", _BOTH_WIDTHS, bench="units"),
         Entry("decompressor", "codec.paper.decompressor", _BOTH_WIDTHS),
-        Entry("standalone_decompressor", "engine.standalone_decompressor", _BOTH_WIDTHS, "standalone"),
+        Entry("standalone_decompressor", "codec.standalone_decompressor", _BOTH_WIDTHS, "standalone"),
         # The planes codec.
         Entry("plane_unit", "codec.planes.plane_unit", _BOTH_TYPES, "units", _PLANES),
         Entry("code_table", "codec.planes.code_table", _BOTH_WIDTHS),
@@ -127,7 +127,7 @@ CATALOGUE = {
         ),
         Entry(
             "planes_standalone_compressor",
-            "engine.standalone_compressor",
+            "codec.standalone_compressor",
             _both_widths(**_PLANES),
             bench="standalone",
         ),
@@ -144,7 +144,7 @@ CATALOGUE = {
         ),
         Entry(
             "planes_standalone_decompressor",
-            "engine.standalone_decompressor",
+            "codec.standalone_decompressor",
             _both_widths(**_PLANES) + _both_widths(**_BF16),
             bench="standalone",
         ),

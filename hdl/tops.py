@@ -7,8 +7,8 @@ from functools import partial
 from amaranth.lib import wiring
 
 from .codec.shape import USUAL, EngineShape
-from .engine.standalone_compressor import StandaloneCompressor
-from .engine.standalone_decompressor import StandaloneDecompressor
+from .codec.standalone_compressor import StandaloneCompressor
+from .codec.standalone_decompressor import StandaloneDecompressor
 from .nic import Nic
 
 

@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
-from inceptionn.hdl.engine.standalone_decompressor import StandaloneDecompressor
+from inceptionn.hdl.codec.standalone_compressor import StandaloneCompressor
+from inceptionn.hdl.codec.standalone_decompressor import StandaloneDecompressor
 from inceptionn.wire import BURST_BYTES
 
 from .registers import Fault

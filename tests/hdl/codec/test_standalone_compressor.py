@@ -10,7 +10,7 @@ import pytest
 from bench_modules import bench_module
 
 from inceptionn.hdl.codec.shape import EngineShape
-from inceptionn.hdl.engine.standalone_compressor import StandaloneCompressor
+from inceptionn.hdl.codec.standalone_compressor import StandaloneCompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit, run_bench
 from inceptionn.sim.verilated import HangError, Pause, VerilatedModule

@@ -11,7 +11,7 @@ from bench_modules import bench_module
 
 from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.codec.shape import EngineShape
-from inceptionn.hdl.engine.standalone_decompressor import StandaloneDecompressor
+from inceptionn.hdl.codec.standalone_decompressor import StandaloneDecompressor
 from inceptionn.sim.models.in_process import INTERFACES
 from inceptionn.sim.runner import emit
 from inceptionn.sim.verilated import HangError, Pause, VerilatedModule

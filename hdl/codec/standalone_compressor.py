@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANE_BYTES, MAX_LANES
 
-from ..codec.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 from ..parts.top import Top
+from .shape import USUAL, EngineShape
 
 
 class StandaloneCompressor(Top):

@@ -8,9 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANE_BYTES
 
-from ..codec.shape import USUAL, EngineShape
 from ..parts.axi import AXIStream
 from ..parts.top import Top
+from .shape import USUAL, EngineShape
 
 
 class StandaloneDecompressor(Top):
