@@ -113,48 +113,35 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of the same component do the work only once
-        return _measure_in(folder, short, factory, seeds, placer, placements, with_route, with_area, note)
-
-
-def _measure_in(
-    folder: Path,
-    short: str,
-    factory: Callable[[], Any],
-    seeds: list[int],
-    placer: str | None,
-    placements: int | None,
-    with_route: bool,
-    with_area: bool,
-    note: Callable[[str], None],
-) -> dict[str, Any]:
-    """Do :func:`measure`, with ``folder`` locked."""
-    kept = folder / "result.json"
-    result: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
-    result["name"] = short
-    # Routes with the defaults are kept by their seed alone.
-    chosen = [placer or "", f"{placements} placements" if placements else ""]
-    kept_as = {seed: " ".join(filter(None, [*chosen, str(seed)])) for seed in seeds}
-    wanted = [seed for seed in seeds if kept_as[seed] not in result["routes"]] if with_route else []
-    if with_area and result["area"] is None:
-        note(f"{short}: map to series 7")
-        result["area"] = asdict(area(factory(), folder))
-        write(kept, json.dumps(result))
-    if wanted:
-        note(f"{short}: synthesize for ECP5")
-        netlist = synthesize(factory(), folder)
-        listed = ", ".join(map(str, wanted))
-        note(f"{short}: place and route, seed {listed} (log: {folder / f'route-{wanted[0]}.log'})")
-        with ThreadPoolExecutor(usable_processors()) as pool:
-            routes = {pool.submit(route, netlist, seed, placer, placements): seed for seed in wanted}
-            try:
-                for done in as_completed(routes):
-                    result["routes"][kept_as[routes[done]]] = asdict(done.result())
-                    write(kept, json.dumps(result))
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    result["routes"] = [result["routes"][kept_as[seed]] for seed in seeds] if with_route else []
-    return result
+        kept = folder / "result.json"
+        result: dict[str, Any] = (
+            json.loads(kept.read_text()) if kept.exists() else {"routes": {}, "area": None}
+        )
+        result["name"] = short
+        # Routes with the defaults are kept by their seed alone.
+        chosen = [placer or "", f"{placements} placements" if placements else ""]
+        kept_as = {seed: " ".join(filter(None, [*chosen, str(seed)])) for seed in seeds}
+        wanted = [seed for seed in seeds if kept_as[seed] not in result["routes"]] if with_route else []
+        if with_area and result["area"] is None:
+            note(f"{short}: map to series 7")
+            result["area"] = asdict(area(factory(), folder))
+            write(kept, json.dumps(result))
+        if wanted:
+            note(f"{short}: synthesize for ECP5")
+            netlist = synthesize(factory(), folder)
+            listed = ", ".join(map(str, wanted))
+            note(f"{short}: place and route, seed {listed} (log: {folder / f'route-{wanted[0]}.log'})")
+            with ThreadPoolExecutor(usable_processors()) as pool:
+                routes = {pool.submit(route, netlist, seed, placer, placements): seed for seed in wanted}
+                try:
+                    for done in as_completed(routes):
+                        result["routes"][kept_as[routes[done]]] = asdict(done.result())
+                        write(kept, json.dumps(result))
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+        result["routes"] = [result["routes"][kept_as[seed]] for seed in seeds] if with_route else []
+        return result
 
 
 def _measure_all(
