@@ -23,6 +23,8 @@ _FULL = 2**64 - 60
 
 _QUEUE: tuple[Arguments, ...] = ({"shape": 33, "depth": 16, "slack": 5},)
 
+_REGISTER: Arguments = {"depth": 2, "slack": 0, "registers": 0, "latency": 1}
+
 _WIDE_AND_NARROW = data.StructLayout({"narrow": 13, "wide": 200})
 
 
@@ -264,10 +266,11 @@ CATALOGUE = {
             "forward_queue",
             "parts.queue:ForwardQueue",
             ({"shape": 100, "depth": 16, "slack": 5},),
-            facts={"registers": 0, "forward": True},
+            "queue",
+            {"registers": 0, "latency": 1, "forward": True},
         ),
         Entry("output_queue", "parts.output_queue", _both_widths(slack=11)),
-        Entry("elastic_register", "parts.elastic_register", ({"shape": 33},)),
+        Entry("elastic_register", "parts.elastic_register", ({"shape": 33},), "queue", _REGISTER),
         Entry(
             "elastic_register_in_ram",
             "parts.elastic_register",
@@ -275,8 +278,8 @@ CATALOGUE = {
                 {"shape": _WIDE_AND_NARROW, "in_ram": ["wide"]},
                 {"shape": _WIDE_AND_NARROW, "in_ram": ["narrow", "wide"]},
             ),
-            "elastic_register",
-            {"shape": 213},
+            "queue",
+            {"shape": 213, **_REGISTER},
         ),
         Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
