@@ -96,8 +96,8 @@ CATALOGUE = {
         Entry("compression_block", "codec.paper.compression_block", bench="units"),
         Entry("compression_unit", "codec.paper.compression_unit", _BOTH_WIDTHS, bench="units"),
         Entry("shifter_tree", "codec.paper.shifter_tree", _BOTH_WIDTHS, bench="units"),
-        Entry("alignment_unit", "codec.alignment_unit", _BOTH_WIDTHS),
-        Entry("tag_table", "codec.paper.tag_table", _BOTH_WIDTHS),
+        Entry("alignment_unit", "codec.alignment_unit", _BOTH_WIDTHS, "leaves"),
+        Entry("tag_table", "codec.paper.tag_table", _BOTH_WIDTHS, bench=""),
         Entry("block_store", "codec.block_store", _BOTH_WIDTHS),
         Entry("block_statistics", "codec.paper.block_statistics", _BOTH_WIDTHS),
         Entry("compressor", "codec.paper.compressor", _both_widths(statistics=True)),
@@ -168,9 +168,9 @@ CATALOGUE = {
         Entry("front_end", "frame.front_end", _both_widths(transmit=True) + _both_widths(transmit=False)),
         Entry("header_sum", "frame.header_sum", _BOTH_WIDTHS),
         Entry("flow_table", "frame.flow_table"),
-        Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS),
+        Entry("checksum", "parts.checksum:OnesComplementSum", _BOTH_WIDTHS, "leaves"),
         # The engines.
-        Entry("raw_ring", "engine.raw_ring", _both_widths(depth=64), built={}),
+        Entry("raw_ring", "engine.raw_ring", _both_widths(depth=64), "leaves", built={}),
         Entry("frame_recorder", "engine.frame_recorder", _BOTH_WIDTHS),
         Entry("transmit_judging", "engine.transmit_judging", _BOTH_WIDTHS, bench=""),
         Entry("transmit_settling", "engine.transmit_settling", _BOTH_WIDTHS, bench=""),
@@ -246,7 +246,11 @@ CATALOGUE = {
         ),
         # The inline device's own.
         Entry(
-            "event_counters", "inline.event_counters", ({"slots": 16, "start": _FULL},), built={"slots": 16}
+            "event_counters",
+            "inline.event_counters",
+            ({"slots": 16, "start": _FULL},),
+            "leaves",
+            built={"slots": 16},
         ),
         Entry("port_page", "inline.port_page", ({"start": _FULL},), built={}),
         Entry("register_console", "inline.console:RegisterConsole", ({"divisor": 4, "addr_width": 13},)),
@@ -281,8 +285,8 @@ CATALOGUE = {
             "queue",
             {"shape": 213, **_REGISTER},
         ),
-        Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), facts={"latency": 2}),
-        Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "memory", {"latency": 0}),
+        Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), "leaves", {"latency": 2}),
+        Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "leaves", {"latency": 0}),
         # The whole NIC.
         Entry("nic", "nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
         Entry("planes_nic", "nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),
