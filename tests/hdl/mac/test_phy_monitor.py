@@ -59,10 +59,3 @@ def test_bench(phy: int, fastest: Speed) -> None:
     bench = Path(__file__).with_name("phy_monitor_bench.py")
     parameters = {"phy": phy, "fastest": int(fastest), "clock_hz": CLOCK_HZ}
     run_bench(ManagedPhy(phy, fastest), f"managed_phy_{phy}", bench, parameters=parameters)
-
-
-def test_refused() -> None:
-    with pytest.raises(ValueError, match=r"0\.\.31, not 32"):
-        PhyMonitor(CLOCK_HZ, phy=32, fastest=Speed.MBIT_100)
-    with pytest.raises(ValueError, match="at least 2 cycles, not 1"):
-        Mdio(1)
