@@ -2,7 +2,7 @@
 """cocotb 1 bench of the block inside Corundum, through its driver: registers, tagged traffic, line rate.
 
 It runs in Corundum's bench (`launch.py`), on Corundum's own model of PCIe, MAC and driver. What is to be
-sent and what must come was worked out before, by the golden model (`expected.py`). What was found goes into
+sent and what must come was worked out before, by the golden model (`run.py`). What was found goes into
 a JSON file, stage by stage; a stage that fails is recorded, and the next one runs.
 """
 

@@ -10,10 +10,12 @@ import argparse
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,13 +24,13 @@ from xml.etree import ElementTree
 
 from inceptionn.boards.corundum.target import APP_ID
 from inceptionn.commands.console import Output, Table
+from inceptionn.hdl.control.registers import REGISTERS
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
+from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.golden.values import payload
+from inceptionn.wire import DEFAULT_TOS
 
 HERE = Path(__file__).resolve().parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-import plan  # noqa: E402
-
 URL = "https://github.com/corundum/corundum.git"
 COMMIT = "1ca0151b97af85aa5dd306d74b6bcec65904d2ce"
 BENCH = "fpga/app/template/tb/mqnic_core_pcie_us"
@@ -39,12 +41,61 @@ PARAMETERS = {"APP_ID": APP_ID, "APP_CTRL_ENABLE": 1, "APP_AXIS_SYNC_ENABLE": 1}
     f"APP_{name}_ENABLE": 0 for name in ("DMA", "AXIS_DIRECT", "AXIS_IF", "STAT")
 }
 """The build's parameters, as the README of the block asks for them."""
+LANES = (15, 16, 17, 90, 359, 362, 2000)
+"""Values of the frames' payloads: at a group's edges, at those of an MTU of 1,500 bytes, and a jumbo one."""
+LINE_RATE = ((60, 64), (64, 64), (65, 64), (1514, 24), (9014, 16))
+"""Size of untagged frames in bytes, and how many follow each other."""
+_HELD = ("CONTROL", "TOS")
+"""Registers of which every bit that exists keeps what is written."""
 LONGEST = 3600
 """Seconds that one simulation may take."""
 
 
 class Unavailable(Exception):
     """The run cannot get what it needs; the text is the reason."""
+
+
+def _frames(source: random.Random) -> list[bytes]:
+    """Tagged and untagged ones, TCP and UDP, with gradients and with other values."""
+    sequence = 4 * source.getrandbits(20)
+    frames = [tcp(b"", sequence=sequence - 1, flags=SYN, tos=DEFAULT_TOS)]
+    for count in LANES:
+        for kind in ("gradients", "fractions", "noise"):
+            data = payload(kind, count, source.getrandbits(20))
+            frames.append(tcp(data, sequence=sequence, tos=DEFAULT_TOS))
+            sequence += len(data)
+        frames.append(udp(data, tos=DEFAULT_TOS))
+        frames.append(udp(data, tos=0))
+    return frames
+
+
+def _step(sent: bytes, result: Result) -> dict[str, Any]:
+    sure = len(result.frame) if result.unspecified_from is None else result.unspecified_from
+    return {"sent": sent.hex(), "frame": result.frame.hex(), "sure": sure}
+
+
+def plan(seed: int = 1) -> dict[str, Any]:
+    """Work out what the bench sends and expects: the golden model's answers, as JSON values.
+
+    Its keys are ``tx`` and ``rx``, which are lists of steps, ``registers``, ``counters`` and ``line_rate``.
+    """
+    config, flows, counted = EngineConfig(), FlowTable(), Counter[str]()
+    tx, rx = [], []
+    for frame in _frames(random.Random(seed)):
+        out = transmit(frame, config, flows)
+        back = receive(out.frame, config)
+        counted[f"TX_{out.verdict.name}"] += 1
+        counted[f"RX_{back.verdict.name}"] += 1
+        tx.append(_step(frame, out))
+        rx.append(_step(out.frame, back))
+    for way in ("TX", "RX"):
+        counted |= {f"{way}_FRAMES_IN": len(tx), f"{way}_FRAMES_OUT": len(tx)}
+    registers = [
+        {"name": r.name, "offset": r.offset, "reset": r.reset, "mask": r.mask, "held": r.name in _HELD}
+        for r in REGISTERS
+    ]
+    counters = {name: (REGISTERS[name].offset, number) for name, number in sorted(counted.items())}
+    return {"tx": tx, "rx": rx, "registers": registers, "counters": counters, "line_rate": LINE_RATE}
 
 
 def _call(command: Sequence[str | Path], what: str, limit: float = 600) -> None:
@@ -125,7 +176,7 @@ def configuration(
     folder.mkdir(parents=True)
     stages = ["line_rate"] if block is None else ["registers", "tagged", "line_rate"]
     expected = folder / "plan.json"
-    expected.write_text(json.dumps(plan.make()))
+    expected.write_text(json.dumps(plan()))
     job = {
         "bench": str(source / BENCH), "widths": WIDTHS[width], "build": str(folder), "plan": str(expected),
         "sources": [] if block is None else [str(block / name) for name in SOURCES],
