@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A NIC whose empty engines are held does the same as one whose engines always run, cycle for cycle."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from inceptionn.hdl.control.registers import parameters_word
 from inceptionn.sim.golden import packets
 from inceptionn.sim.nic_codec import NIC_CODECS
+from inceptionn.sim.replay.payloads import gradients
+from inceptionn.sim.replay.performance import segments
 from inceptionn.sim.verilated import Output, VerilatedNic
 from inceptionn.sim.verilated.gated import gate
 
@@ -23,29 +25,13 @@ def pair(nic_verilog: Path) -> Iterator[list[VerilatedNic]]:
         yield [free, held]
 
 
-def frames(seed: int, count: int, values: int) -> list[bytes]:
-    """Tagged TCP frames of gradient-like values, some of them odd, and untagged ones."""
-    from scapy.layers.inet import IP, TCP
-    from scapy.layers.l2 import Ether
-
-    source, made = np.random.default_rng(seed), []
-    for number in range(count):
-        tos = 0x28 if source.random() < 0.8 else 0
-        sequence = number * 4 * values + (source.random() < 0.1)
-        head = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(
-            src="10.0.0.1", dst="10.0.0.2", tos=tos
-        )
-        payload = source.laplace(scale=3e-3, size=int(source.integers(0, values + 1))).astype("<f4").tobytes()
-        made.append(bytes(head / TCP(sport=1, dport=2, flags="A", seq=sequence) / payload))
-    return made
-
-
 def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic], codec: str) -> None:
     """Calls of one direction, of both, with pauses of thousands of cycles and new settings in between."""
     assert pair[0].cycle == pair[1].cycle
     registers, settings = NIC_CODECS[codec].registers, NIC_CODECS[codec].spec.parameters(7)
-    opening = packets.tcp(b"", sequence=-1, source_port=1, destination_port=2, flags=packets.SYN)
-    out, back = [opening, *frames(1, 30, 362)], []
+    tagged = [frame for mtu in (1500, 700, 200) for frame in segments(gradients, mtu, 9)]
+    mixed = [*tagged, *segments(gradients, 1500, 3, tos=0), packets.tcp(bytes(80), sequence=2)]
+    out, back = [packets.OPENING, *random.Random(1).sample(mixed, len(mixed))], []
     for number, transmit, receive in (
         (0, out[:10], 0), (1, [], 10), (2, out[10:11], 0), (3, out[11:20], 3), (4, [], 0), (5, out[20:], 7),
     ):  # fmt: skip

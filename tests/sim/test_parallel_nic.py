@@ -229,23 +229,6 @@ def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
 
 
 @each_size
-def test_reset_forgets_frames_and_flows(nic: VerilatedNic, config: EngineConfig) -> None:
-    on_grid = packets.tcp(bytes(400))
-    frames = [on_grid, packets.OPENING, *[on_grid] * 20]
-    verdicts = [Verdict.UNKNOWN_FLOW, Verdict.SYN, *[Verdict.COMPRESSED] * 20]
-    for _ in range(2):
-        table = FlowTable()
-        expected = [transmit(frame, config, table) for frame in frames]
-        check(nic.transmit(frames), expected)
-        assert [result.verdict for result in expected] == verdicts
-        nic.reset()
-        assert read_counter(nic, "TX_FRAMES_IN") == 0
-        check(nic.transmit([on_grid]), [transmit(on_grid, config, FlowTable())])
-        assert read_counter(nic, "TX_UNKNOWN_FLOW") == 1
-        nic.reset()
-
-
-@each_size
 def test_performance(nic: VerilatedNic, engines: int, lanes: int) -> None:
     """One flow at the full rate of all engines; see inceptionn.sim.replay.performance."""
     figures = measure(nic)

@@ -286,17 +286,22 @@ async def latency(tb):
 
 
 @TB.test()
-async def reset_in_the_middle(tb):
-    """Check that what is inside at reset never comes out, and that what follows is right."""
-    for one in (item(MAX_LANES, kind="large"), item(200, kind="large")):
-        await tb.source.send(AxiStreamFrame(one.data, tuser=0 if COMPRESSES else one.count))
-    await ClockCycles(tb.dut.aclk, 330 + Top.RESET if COMPRESSES else 120)
-    assert tb.produced
-    await tb.reset(8, 60)
-    assert tb.sink.empty()
-    await tb.run(
-        [item(some_length(random)) for _ in range(10)] if COMPRESSES else mixture(10, None, 0.3, random)
-    )
+@cocotb.parametrize(low=[1, 2, 16])
+async def reset_in_the_middle(tb, low):
+    """Check that what is inside at reset, short or long, never comes out, and that what follows is right."""
+    for cycles in (330 if COMPRESSES else 120, *random.choices(range(1500), k=1 if SHORT else 6)):
+        for one in (item(MAX_LANES, kind="large"), *(item(some_length(random)) for _ in range(20))):
+            await tb.source.send(AxiStreamFrame(one.data, tuser=0 if COMPRESSES else one.count))
+        await ClockCycles(tb.dut.aclk, cycles + Top.RESET)
+        assert cycles < 330 or tb.produced
+        await tb.reset(low, 0)
+        produced = len(tb.produced)
+        await ClockCycles(tb.dut.aclk, 60)
+        assert tb.sink.empty()
+        assert len(tb.produced) == produced
+        await tb.run(
+            [item(some_length(random)) for _ in range(10)] if COMPRESSES else mixture(10, None, 0.3, random)
+        )
 
 
 # Compression.
