@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Run cocotb benches on emitted Verilog: one function for pytest files and for ``inceptionn simulate``.
 
-    run_bench(TagTable, "tag_table", Path("tests/hdl/codec/paper/bench_tag_table.py"))
+    run_bench(BlockStore, "block_store", Path("tests/hdl/codec/bench_block_store.py"))
 
 The component is emitted, a model is built or found in the cache (`inceptionn.sim.models`), and every
 test of the bench runs on it in a folder of its own.

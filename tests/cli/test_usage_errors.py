@@ -194,7 +194,7 @@ SAID = {
     "simulate": {
         "": "name a module; --list prints them",
         "nothing": "module must be one of ",
-        "tag_decodr": "not 'tag_decodr' (did you mean 'tag_decoder'?)",
+        "block_stor": "not 'block_stor' (did you mean 'block_store'?)",
         "registers --simulator vcs": "'vcs'",
         "registers --waves waves.txt": "wave file must end in .vcd or .fst, not '.txt'",
         "dispatch_queue": "module must be one of alignment_unit, ",

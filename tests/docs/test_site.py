@@ -197,7 +197,7 @@ def test_there_are_commands() -> None:
 
 
 QUICK = {
-    "simulate --list": "tag_table",
+    "simulate --list": "block_store",
     "doctor": "codec",
     "inspect gradients.npy": "planes",
     "inspect gradients.npy --scale auto --json choices.json": "planes",

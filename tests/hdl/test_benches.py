@@ -20,7 +20,7 @@ ENGINES = {
     *("compression_engine", "decompression_engine"),
     *("bf16_compression_engine", "bf16_decompression_engine"),
 }
-WIDE = {"compression_engine", "decompression_engine", "payload_merge", "payload_realigner"}
+WIDE = {"compression_engine", "decompression_engine", "receive_assembler", "front_end"}
 SLOW = {
     *ENGINES,
     *("standalone_decompressor", "planes_standalone_decompressor"),
@@ -28,7 +28,7 @@ SLOW = {
     *("decompressor", "planes_decompressor"),
     *("flow_sharing", "packet_dispatch", "packet_collect"),
 }
-"""Up to a minute each; without them, the vectors on the NIC and the volume tests still run."""
+"""Up to a minute each; without them, the vectors on the NIC still run."""
 FEW = {"counters": (0, 4), "registers": (0,)}
 """Variants of the counters that `make test-all` runs: of both directions, with few counters and with most."""
 

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of Compressor: bursts in at any place of a beat, blocks and their statistics out."""
+"""cocotb bench of Compressor: bursts in at any place of a beat, blocks and their statistics out.
+
+Its BlockStatistics are checked here alone.
+"""
+
+from __future__ import annotations
 
 import random
-from collections import deque
-from dataclasses import replace
+from collections import Counter, deque
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import cocotb
 import numpy as np
 from block_reader import BlockReader
-from block_reports import Report
 from chosen_beat import BEAT
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (
@@ -29,6 +33,7 @@ from compressor_blocks import (
     table_of,
 )
 
+from inceptionn.hdl.codec.codecs import codec_of
 from inceptionn.hdl.codec.compressor import CodecParameters, lane_burst
 from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
@@ -49,6 +54,48 @@ def idle_cycles(groups: int, place: int) -> int:
     if CODEC == "planes":
         return 0
     return groups % 2 == 0 and (place + groups) % WORDS == 1
+
+
+def little_endian_sum(data: bytes) -> int:
+    """Sum of 16-bit words, an odd last byte being the low half of one."""
+    return int(np.frombuffer(data + bytes(len(data) % 2), "<u2").sum(dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A block in numbers; sums are compared modulo 65535."""
+
+    block_bytes: int
+    block_sum: int
+    cleared_sum: int
+    counts: tuple[int, ...]
+    """Lanes by tag, or groups by code."""
+
+    @classmethod
+    def of(cls, groups: list[Group]) -> Report:
+        block = table_of(groups) + b"".join(group.data for group in groups)
+        cleared = b"".join(group.cleared.astype("<u4").tobytes() for group in groups)
+        if CODEC == "planes":
+            classes = Counter(code for group in groups for code in group.codes)
+        else:
+            classes = Counter(
+                group.tags >> 2 * lane & 3
+                for group in groups
+                for lane in range(WIDTH)
+                if group.present >> lane & 1
+            )
+        counts = tuple(classes[number] for number in range(len(codec_of(CODEC).spec.classes)))
+        return cls(len(block), little_endian_sum(block), little_endian_sum(cleared), counts)
+
+    def check(self, bits: int) -> None:
+        """``AssertionError`` unless the hardware's report says the same."""
+        found = codec_of(CODEC).statistics.as_shape().from_bits(bits)
+        assert found.block_bytes == self.block_bytes, f"{found.block_bytes} bytes, not {self.block_bytes}"
+        counts = tuple(found.counts)
+        assert counts == self.counts, f"counts {counts}, not {self.counts}"
+        for name in ("block_sum", "cleared_sum"):
+            one, other = found[name], getattr(self, name)
+            assert (one - other) % 0xFFFF == 0, f"{name} is {one}, not {other % 0xFFFF}"
 
 
 class TB(BlockReader):
@@ -139,6 +186,19 @@ async def high_counts(tb):
         count = groups * GROUP_LANES
         values = np.float32(2.0**exponent) * np.linspace(1, 1.99, count, dtype=np.float32)
         await tb.send(values.view(np.uint32))
+    await tb.finish()
+
+
+@TB.test()
+async def greatest_sums(tb):
+    """2304 lanes of each kind, and those with the greatest sums; then blocks of a burst, of any size."""
+    ones = np.full(MAX_LANES, 0xFFFFFFFF, np.uint32)
+    for lanes in (*(kind(MAX_LANES, random) for kind in KINDS.values()), ones):
+        await tb.send(lanes)
+    if CODEC == "paper":  # all bits but the exponent's are cleared, and more are set than in any other lane
+        await tb.send(ones & 0x80FFFFFF, Parameters(127, 127, 127))
+    for _ in range(300):
+        await tb.send(some_lanes(random.randint(1, WIDTH), DEFAULT, random))
     await tb.finish()
 
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 import cocotb
 from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, Stimulus, beats
-from engine_traffic import replay, with_configs
+from engine_traffic import replay
 from lockstep import Lockstep
-from parsed_headers import fields, objection
+from parsed_headers import header_word, objection
 
 from inceptionn.hdl.engine.frame_recorder import FrameRecord, FrameRecorder
 from inceptionn.hdl.frame.flow_table import FlowKey
@@ -17,7 +17,6 @@ from inceptionn.hdl.frame.frame_input import frame_beat
 from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_frame
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import udp
-from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import MAX_TRANSMIT_FRAME
 
 LATENCY = FrameRecorder.latency_of(BEAT)
@@ -65,13 +64,7 @@ class TB(Lockstep):
         plan: defaultdict[int, dict[str, int | dict[str, int]]] = defaultdict(dict)
         end = self.now
         for stimulus in stimuli:
-            verdict, headers = objection(stimulus, transmit=True)
-            header = random.getrandbits(HEADER.size)
-            found = fields(headers, stimulus)
-            for name, value in (found | {"verdict": int(verdict)}).items():
-                place = HEADER[name]
-                header &= ~(((1 << place.width) - 1) << place.offset)
-                header |= value << place.offset
+            header = header_word(stimulus, transmit=True)
             for index in range(stimulus.beats):
                 while random.random() < gap:
                     end += 1
@@ -96,13 +89,6 @@ async def every_case(tb, gap):
     """All hand-written frames, settings changing from frame to frame."""
     await tb.run(replay(transmit_sequences), gap)
     assert tb.checked > 100
-
-
-@TB.test()
-@cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(tb, gap):
-    """Good and spoilt frames, single beats among them, each with settings of its own."""
-    await tb.run(with_configs(host_frames(random, 300)), gap)
 
 
 @TB.test()

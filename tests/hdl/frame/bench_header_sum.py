@@ -8,17 +8,16 @@ import cocotb
 import numpy as np
 from chosen_beat import BEAT
 from engine_bench import BEAT_BYTES, LANES, Stimulus
-from engine_traffic import cuts, shapes, with_configs
+from engine_traffic import cuts, shapes
 from lockstep import Lockstep
-from parsed_headers import fields, objection
+from parsed_headers import header_word, objection
 
 from inceptionn.hdl.frame.frame_input import frame_beat
-from inceptionn.hdl.frame.header_parser import ParsedHeader, parsed_frame
+from inceptionn.hdl.frame.header_parser import parsed_frame
 from inceptionn.hdl.frame.header_sum import HeaderSum
 from inceptionn.sim.golden.checksum import fold
 from inceptionn.sim.golden.packets import tcp
 from inceptionn.sim.golden.values import payload
-from inceptionn.sim.traffic import host_frames, noise
 
 FIRST = BEAT.parsed_beat
 """A frame's header comes in the cycle before this beat, or before its only one."""
@@ -34,18 +33,6 @@ def expected(stimulus: Stimulus) -> int | None:
         return None
     words = np.frombuffer(stimulus.frame[headers.l4 : headers.payload], "<u2")
     return fold(int(words.sum(dtype=np.int64)))
-
-
-def header_of(stimulus: Stimulus) -> int:
-    """Return what the parser says of the frame, with noise in all that its headers leave open."""
-    _, headers = objection(stimulus, transmit=True)
-    layout = ParsedHeader.as_shape()
-    word = random.getrandbits(layout.size)
-    for name, value in (fields(headers, stimulus) if headers else {}).items():
-        place = layout[name]
-        word &= ~(((1 << place.width) - 1) << place.offset)
-        word |= value << place.offset
-    return word
 
 
 class TB(Lockstep):
@@ -67,7 +54,8 @@ class TB(Lockstep):
                 while random.random() < gap:
                     end += 1
                 if index == min(FIRST, stimulus.beats - 1):
-                    plan[end - 1] |= {"headers_valid": 1, "headers_payload": {"header": header_of(stimulus)}}
+                    header = header_word(stimulus, transmit=True)
+                    plan[end - 1] |= {"headers_valid": 1, "headers_payload": {"header": header}}
                 beat = data[index * BEAT_BYTES : (index + 1) * BEAT_BYTES]
                 fields_ = {"data": int.from_bytes(beat, "little"), "last": int(index == stimulus.beats - 1)}
                 plan[end] |= {"beats_valid": 1, "beats_payload": fields_}
@@ -99,13 +87,3 @@ async def cut_anywhere(tb):
     random.shuffle(stimuli)
     await tb.run(stimuli, 0.0)
     assert 0 < tb.summed < len(stimuli)
-
-
-@TB.test()
-@cocotb.parametrize(gap=[0.0, 0.4])
-async def random_frames(tb, gap):
-    """Good and spoilt frames, bytes that look like headers, and frames of a single beat."""
-    frames = host_frames(random, 200) + [(noise(random), False) for _ in range(100)]
-    random.shuffle(frames)
-    await tb.run(with_configs(frames), gap)
-    assert tb.summed > 50

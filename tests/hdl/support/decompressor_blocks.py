@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from chosen_beat import BEAT
+from compressor_blocks import BEAT_BYTES, CODEC, TYPES, WIDTH
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.values import KINDS, Bits
-from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import (
     BF16_LANES,
     BURST_BYTES,
@@ -29,15 +29,8 @@ from inceptionn.wire import (
     parameters,
 )
 
-WIDTH = BEAT.lanes
-"""Lanes of a beat of the bench's component: 8 or 16."""
-CODEC = bench_parameters().get("codec", "paper")
-"""Name of the codec of the bench's component."""
 WORD_LANES = {"paper": GROUP_LANES, "planes": CODE_WORD_GROUPS * GROUP_LANES}[CODEC]
-"""Lanes of a word of the table."""
-BEAT_BYTES = BEAT.bytes
-TYPES = (FP32_LANES, BF16_LANES) if BEAT.bf16 else (FP32_LANES,)
-"""Types of lanes that it takes. A count of lanes is one of words that hold an fp32 lane or two bf16 lanes."""
+"""Lanes of a word of the table. A count of lanes is one of words that hold an fp32 lane or two bf16 lanes."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
 
 

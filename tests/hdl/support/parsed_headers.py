@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the header parser must make of a frame, for its own bench and those of the decisions after it."""
 
+import random
+
 from engine_bench import Stimulus, bits
 
+from inceptionn.hdl.frame.header_parser import ParsedHeader
 from inceptionn.sim.golden.parse import Headers, parse
 from inceptionn.wire import LANE_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict
 
@@ -51,3 +54,11 @@ def fields(headers: Headers | None, stimulus: Stimulus) -> dict[str, int]:
         "closes": int(headers.ends or (headers.syn and not marked)),
     }
     return found | ({"phase": headers.sequence % 4} if tcp_ else {})
+
+
+def header_word(stimulus: Stimulus, *, transmit: bool) -> int:
+    """Return what the parser says of a frame, with noise in all that its headers leave open."""
+    verdict, headers = objection(stimulus, transmit=transmit)
+    layout = ParsedHeader.as_shape()
+    known = {name: random.getrandbits(field.width) for name, field in layout} | fields(headers, stimulus)
+    return sum(value << layout[name].offset for name, value in (known | {"verdict": int(verdict)}).items())
