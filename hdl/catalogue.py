@@ -43,8 +43,8 @@ class Entry:
     (``header_sum``: ``HeaderSum``). ``variants`` are the constructor arguments of the sizes that are checked,
     the usual one first, with ``lanes`` and ``codec`` in place of a width or a shape; ``built`` are those of
     the part within the NIC, if no variant has them. ``bench`` names the file ``bench_*.py`` below
-    ``tests/hdl``, which reads a variant's arguments and ``facts`` as its parameters; it is empty for a part
-    that is only checked within another.
+    ``tests/hdl``, which reads a variant's arguments and ``facts`` as its parameters. It is empty for a part
+    that is checked only within another: ``within``, of the catalogue, if its bench shows this part.
     """
 
     name: str
@@ -53,10 +53,11 @@ class Entry:
     bench: str | None = None
     facts: Arguments = field(default_factory=dict)
     built: Arguments | None = None
+    within: str = ""
 
     def __post_init__(self) -> None:
         if self.bench is None:
-            object.__setattr__(self, "bench", self.name)
+            object.__setattr__(self, "bench", "" if self.within else self.name)
 
     @property
     def factory(self) -> Callable[..., wiring.Component]:
@@ -97,29 +98,29 @@ CATALOGUE = {
         Entry("compression_unit", "codec.paper.compression_unit", _BOTH_WIDTHS, bench="units"),
         Entry("shifter_tree", "codec.paper.shifter_tree", _BOTH_WIDTHS, bench="units"),
         Entry("alignment_unit", "codec.alignment_unit", _BOTH_WIDTHS, "leaves"),
-        Entry("tag_table", "codec.paper.tag_table", _BOTH_WIDTHS, bench=""),
+        Entry("tag_table", "codec.paper.tag_table", _BOTH_WIDTHS, within="compressor"),
         Entry("block_store", "codec.block_store", _BOTH_WIDTHS),
-        Entry("block_statistics", "codec.paper.block_statistics", _BOTH_WIDTHS, bench=""),
+        Entry("block_statistics", "codec.paper.block_statistics", _BOTH_WIDTHS, within="compressor"),
         Entry("compressor", "codec.paper.compressor", _both_widths(statistics=True)),
         Entry("standalone_compressor", "codec.standalone_compressor", _BOTH_WIDTHS, "standalone"),
         # The paper's Fig. 10: decompression.
-        Entry("block_splitter", "codec.block_splitter", _both_widths(word_lanes=8), bench=""),
+        Entry("block_splitter", "codec.block_splitter", _both_widths(word_lanes=8), within="decompressor"),
         Entry(
             "group_issue",
             "codec.group_issue",
             ({"marks": ("tags", 16), "lanes": 8}, {"marks": ("tags", 32), "lanes": 16}),
-            bench="",
+            within="decompressor",
         ),
-        Entry("burst_buffer", "codec.paper.burst_buffer", _BOTH_WIDTHS, bench=""),
-        Entry("tag_decoder", "codec.paper.tag_decoder", _BOTH_WIDTHS, bench=""),
-        Entry("decompression_block", "codec.paper.decompression_block", bench=""),
+        Entry("burst_buffer", "codec.paper.burst_buffer", _BOTH_WIDTHS, within="decompressor"),
+        Entry("tag_decoder", "codec.paper.tag_decoder", _BOTH_WIDTHS, within="decompressor"),
+        Entry("decompression_block", "codec.paper.decompression_block", within="decompressor"),
         Entry("decompression_unit", "codec.paper.decompression_unit", _BOTH_WIDTHS, bench="units"),
         Entry("decompressor", "codec.paper.decompressor", _BOTH_WIDTHS),
         Entry("standalone_decompressor", "codec.standalone_decompressor", _BOTH_WIDTHS, "standalone"),
         # The planes codec.
         Entry("plane_unit", "codec.planes.plane_unit", _BOTH_TYPES, "units", _PLANES),
-        Entry("code_table", "codec.planes.code_table", _BOTH_WIDTHS, bench=""),
-        Entry("planes_statistics", "codec.planes.block_statistics", _BOTH_TYPES, bench=""),
+        Entry("code_table", "codec.planes.code_table", _BOTH_WIDTHS, within="planes_compressor"),
+        Entry("planes_statistics", "codec.planes.block_statistics", _BOTH_TYPES, within="planes_compressor"),
         Entry(
             "planes_compressor",
             "codec.planes.compressor",
@@ -133,9 +134,14 @@ CATALOGUE = {
             _both_widths(**_PLANES),
             bench="standalone",
         ),
-        Entry("code_decoder", "codec.planes.code_decoder", _BOTH_TYPES, bench=""),
-        Entry("plane_buffer", "codec.planes.plane_buffer", _BOTH_TYPES, bench=""),
-        Entry("lane_dequantiser", "codec.planes.lane_dequantiser", ({}, {"bf16": True}), bench=""),
+        Entry("code_decoder", "codec.planes.code_decoder", _BOTH_TYPES, within="planes_decompressor"),
+        Entry("plane_buffer", "codec.planes.plane_buffer", _BOTH_TYPES, within="planes_decompressor"),
+        Entry(
+            "lane_dequantiser",
+            "codec.planes.lane_dequantiser",
+            ({}, {"bf16": True}),
+            within="planes_decompressor",
+        ),
         Entry("dequantisation_unit", "codec.planes.dequantisation_unit", _BOTH_TYPES, "units"),
         Entry(
             "planes_decompressor",
@@ -163,11 +169,11 @@ CATALOGUE = {
             "header_parser",
             "frame.header_parser",
             _both_widths(transmit=True) + _both_widths(transmit=False),
-            bench="",
+            within="front_end",
         ),
-        Entry("header_walk", "frame.header_walk", _BOTH_WIDTHS, bench=""),
+        Entry("header_walk", "frame.header_walk", _BOTH_WIDTHS, within="transmit_assembler"),
         Entry("tos_matcher", "frame.tos_matcher"),
-        Entry("payload_realigner", "frame.payload_realigner", _BOTH_WIDTHS, bench=""),
+        Entry("payload_realigner", "frame.payload_realigner", _BOTH_WIDTHS, within="front_end"),
         Entry("front_end", "frame.front_end", _both_widths(transmit=True) + _both_widths(transmit=False)),
         Entry("header_sum", "frame.header_sum", _BOTH_WIDTHS),
         Entry("flow_table", "frame.flow_table"),
@@ -175,8 +181,8 @@ CATALOGUE = {
         # The engines.
         Entry("raw_ring", "engine.raw_ring", _both_widths(depth=64), "leaves", built={}),
         Entry("frame_recorder", "engine.frame_recorder", _BOTH_WIDTHS),
-        Entry("transmit_judging", "engine.transmit_judging", _BOTH_WIDTHS, bench=""),
-        Entry("transmit_settling", "engine.transmit_settling", _BOTH_WIDTHS, bench=""),
+        Entry("transmit_judging", "engine.transmit_judging", _BOTH_WIDTHS, within="transmit_decision"),
+        Entry("transmit_settling", "engine.transmit_settling", _BOTH_WIDTHS, within="transmit_decision"),
         Entry("transmit_decision", "engine.transmit_decision", _BOTH_WIDTHS),
         Entry(
             "transmit_assembler",
@@ -188,8 +194,8 @@ CATALOGUE = {
         Entry("planes_compression_engine", "engine.compression_engine", _both_widths(**_PLANES), bench=""),
         Entry("bf16_compression_engine", "engine.compression_engine", _both_widths(**_BF16), "engine"),
         Entry("receive_decision", "engine.receive_decision", _BOTH_WIDTHS),
-        Entry("receive_layout", "engine.receive_layout", _BOTH_WIDTHS, bench=""),
-        Entry("payload_merge", "engine.payload_merge", _BOTH_WIDTHS, bench=""),
+        Entry("receive_layout", "engine.receive_layout", _BOTH_WIDTHS, within="receive_assembler"),
+        Entry("payload_merge", "engine.payload_merge", _BOTH_WIDTHS, within="receive_assembler"),
         Entry("receive_assembler", "engine.receive_assembler", _BOTH_WIDTHS),
         Entry("decompression_engine", "engine.decompression_engine", _BOTH_WIDTHS, "engine"),
         Entry(
@@ -198,13 +204,13 @@ CATALOGUE = {
         Entry("bf16_decompression_engine", "engine.decompression_engine", _both_widths(**_BF16), "engine"),
         # Several engines side by side.
         Entry("flow_sharing", "parallel.flow_sharing", ({}, {"bf16": True})),
-        Entry("dispatch_queue", "parallel.dispatch_queue", ({"engines": 2},), bench=""),
+        Entry("dispatch_queue", "parallel.dispatch_queue", ({"engines": 2},), within="packet_dispatch"),
         Entry(
             "packet_dispatch",
             "parallel.packet_dispatch",
             ({"engines": 2, "flows": True}, {"engines": 2, "flows": True, **_BF16}),
         ),
-        Entry("collect_queue", "parallel.collect_queue", ({"engines": 2},), bench=""),
+        Entry("collect_queue", "parallel.collect_queue", ({"engines": 2},), within="packet_collect"),
         Entry("packet_collect", "parallel.packet_collect", ({"engines": 2},)),
         Entry("report_merge", "parallel.report_merge", ({"engines": 2},), bench=""),
         Entry(

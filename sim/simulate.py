@@ -45,9 +45,10 @@ def bench_folder() -> Path:
 
 
 def benches() -> dict[str, Path]:
-    """Map the names of the catalogue's components that have a bench to the benches' files."""
+    """Map the names of the catalogue's components that a bench shows to the benches' files."""
     files = {path.stem.removeprefix("bench_"): path for path in bench_folder().rglob("bench_*.py")}
-    return {name: files[entry.bench] for name, entry in sorted(CATALOGUE.items()) if entry.bench in files}
+    entries = {name: CATALOGUE[entry.within or name] for name, entry in sorted(CATALOGUE.items())}
+    return {name: files[entry.bench] for name, entry in entries.items() if entry.bench in files}
 
 
 def summary(entry: Entry) -> str:
@@ -65,21 +66,23 @@ def tests_of(bench: Path) -> list[str]:
 
 
 def component(name: str) -> Entry:
-    """Return the catalogue's entry of this name.
+    """Return the catalogue's entry of this name, or of the component in which it is shown.
 
-    Raises ``ValueError`` for one that has no bench of its own.
+    Raises ``ValueError`` for one that no bench shows.
     """
     known = benches()
     if name not in known:
         raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}{nearest(name, known)}")
-    return CATALOGUE[name]
+    return CATALOGUE[CATALOGUE[name].within or name]
 
 
 def modules_table() -> Table:
-    """Tabulate the components that have a bench, with its tests."""
+    """Tabulate the components that a bench shows, with its tests."""
     table = Table("", "module", "what it is", "tests", left=3, wrap=1)
     for name, bench in benches().items():
-        table.add_row(name, summary(CATALOGUE[name]), "\n".join(tests_of(bench)))
+        within = CATALOGUE[name].within
+        tests = f"those of {within}" if within else "\n".join(tests_of(bench))
+        table.add_row(name, summary(CATALOGUE[name]), tests)
         table.add_section()
     return table
 
@@ -114,6 +117,8 @@ def simulate(
     with usage_error("MODULE"):
         found = component(module)
     known = tests_of(benches()[module])
+    if found.name != module:
+        console.print(f"{module} is simulated within {found.name}")
     # A test with parameters has them after its name, and the simulator takes a part of a name as well.
     if test is not None and not (test and any(test in name or name in test for name in known)):
         raise typer.BadParameter(f"must be one of {', '.join(known)}, not {test!r}", param_hint="--test")
@@ -127,7 +132,7 @@ def simulate(
     try:
         with Console(stderr=True).status(f"{module}: building and running on {simulator.value}"):
             tests = run_bench(
-                found.make(), module, benches()[module],
+                found.make(), found.name, benches()[module],
                 simulator=simulator.value, testcase=test, parameters=found.parameters(), waves=waves,
                 seed=seed,
             )  # fmt: skip

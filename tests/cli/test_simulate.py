@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
+from inceptionn.hdl.catalogue import CATALOGUE
 from inceptionn.netns import registry
 from inceptionn.sim import simulate
 
@@ -30,6 +31,13 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_says_what_a_module_is() -> None:
     for name in simulate.benches():
         assert simulate.summary(simulate.component(name)).endswith((".", ":")), name
+
+
+def test_a_part_is_simulated_within_the_component_that_shows_it() -> None:
+    shown = {name: entry.within for name, entry in CATALOGUE.items() if entry.within}
+    assert shown["header_parser"] == "front_end"
+    assert {name: simulate.component(name).name for name in shown} == shown
+    assert not any(CATALOGUE[name].bench for name in shown)
 
 
 @pytest.mark.slow
