@@ -197,7 +197,7 @@ SAID = {
         "block_stor": "not 'block_stor' (did you mean 'block_store'?)",
         "registers --simulator vcs": "'vcs'",
         "registers --waves waves.txt": "wave file must end in .vcd or .fst, not '.txt'",
-        "dispatch_queue": "module must be one of alignment_unit, ",
+        "report_merge": "module must be one of alignment_unit, ",
     },
     "timing": {
         "--seed one": "--seed",
