@@ -12,6 +12,7 @@ import tty
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from inceptionn.boards.access.bar import BarBus
 from inceptionn.boards.access.bring_up import BringUpBus
@@ -176,10 +177,8 @@ def test_a_closed_bar_gives_its_file_back(bar: Path) -> None:
     assert bus.read32(0) == REGISTERS["ID"].reset
     bus.close()
     bus.close()
-    with pytest.raises(ValueError, match="closed"):
-        bus.read32(0)
-    with pytest.raises(BusError, match="device is not enabled"):
-        BarBus(bar, 0)
+    refused(ValueError, "closed", bus.read32, 0)
+    refused(BusError, "device is not enabled", BarBus, bar, 0)
 
 
 def test_the_codec_is_read_from_the_nic(bar: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from full_disk import largest_file
+from refusals import refused
 
 from inceptionn.system import atomic_file
 
@@ -156,8 +157,7 @@ def test_a_pipe_is_written_by_the_name_that_the_system_gives_it() -> None:
 
 def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
     for call in (lambda path: atomic_file.write(path, b""), atomic_file.check):
-        with pytest.raises(FileNotFoundError, match="missing"):
-            call(tmp_path / "missing" / "file")
+        refused(FileNotFoundError, "missing", call, tmp_path / "missing" / "file")
         with pytest.raises(IsADirectoryError) as caught:
             call(tmp_path)
         assert caught.value.filename == str(tmp_path)
@@ -174,8 +174,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "file"
     atomic_file.check(path, force=False)
     path.write_text("old")
-    with pytest.raises(FileExistsError, match=r"--force overwrites it"):
-        atomic_file.check(path, force=False)
+    refused(FileExistsError, r"--force overwrites it", atomic_file.check, path, force=False)
     atomic_file.check(path)
     atomic_file.check("/dev/null", force=False)
 

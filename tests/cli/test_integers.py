@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn.system.integers import integer, is_integer
 
@@ -18,8 +19,7 @@ def test_integers_of_python_and_numpy() -> None:
 @pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, np.array(3), [3]])
 def test_others_are_none(value: Any) -> None:
     assert not is_integer(value)
-    with pytest.raises(TypeError, match=r"^hosts must be an integer, not "):
-        integer("hosts", value)
+    refused(TypeError, r"^hosts must be an integer, not ", integer, "hosts", value)
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,4 @@ def test_others_are_none(value: Any) -> None:
     ],
 )
 def test_the_error_names_limits_and_value(limits: tuple[int, int | None], text: str) -> None:
-    with pytest.raises(ValueError, match=f"^{text}$"):
-        integer("steps", 3, *limits, unit=" steps")
+    refused(ValueError, f"^{text}$", integer, "steps", 3, *limits, unit=" steps")

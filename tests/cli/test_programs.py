@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from programs import runs, said_by
+from refusals import refused
 
 from inceptionn.hdl.yosys import YosysMissing, yosys_path
 from inceptionn.system.programs import find_program
@@ -50,14 +51,12 @@ def test_own_yosys(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare.setenv("YOSYS", str(own))
     assert yosys_path() == os.environ["YOSYS"] == str(own)
     own.unlink()
-    with pytest.raises(YosysMissing, match="YOSYS must name a program, not .*my yosys'; unset it"):
-        yosys_path()
+    refused(YosysMissing, "YOSYS must name a program, not .*my yosys'; unset it", yosys_path)
 
 
 def test_no_yosys(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare.setattr("inceptionn.hdl.yosys.find_program", lambda name: None)
-    with pytest.raises(YosysMissing, match=r"pip install .*\[hdl\]'"):
-        yosys_path()
+    refused(YosysMissing, r"pip install .*\[hdl\]'", yosys_path)
 
 
 def test_a_process_that_nobody_has_waited_for_does_not_run() -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import Codec, wire
 from inceptionn.codec import Paths, codec, numpy_kernel
@@ -237,8 +238,7 @@ def test_names() -> None:
     assert paths[-1] == "numpy"
     usual = "numpy" if paths == ["numpy"] else "auto"
     assert codec.active_path() == usual
-    with pytest.raises(ValueError, match=r"^codec path must be one of .*numpy, not 'mmx'$"):
-        codec.force_path("mmx")
+    refused(ValueError, r"^codec path must be one of .*numpy, not 'mmx'$", codec.force_path, "mmx")
     assert codec.active_path() == usual
 
 
@@ -291,8 +291,7 @@ def test_an_extension_of_another_version() -> None:
     old.__file__, old.paths = "old.so", lambda: ["avx2"]
     paths = Paths("codec", old, numpy_kernel)
     assert paths.available() == ["numpy"]
-    with pytest.raises(ValueError, match=r"^the C extension old\.so was built for another version of inc"):
-        paths.check()
+    refused(ValueError, r"^the C extension old\.so was built for another version of inc", paths.check)
 
 
 def test_threads_choose_together() -> None:

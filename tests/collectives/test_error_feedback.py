@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import Codec
 from inceptionn.collectives import ErrorFeedback, allreduce_comp
@@ -48,8 +49,7 @@ def test_tensors_are_apart_and_out_may_be_the_gradient() -> None:
     feedback(b, "b", scale=None)
     assert feedback.residual("b").shape == (2, 2)
     assert np.allclose(a + feedback.residual("a"), 0.3)
-    with pytest.raises(ValueError, match=r"'b' had the shape \(2, 2\), now \(3,\)"):
-        feedback(a, "b", scale=None)
+    refused(ValueError, r"'b' had the shape \(2, 2\), now \(3,\)", feedback, a, "b", scale=None)
     feedback.reset()
     with pytest.raises(KeyError):
         feedback.residual("a")
@@ -113,8 +113,7 @@ def test_a_state_that_is_none_is_refused_whole() -> None:
         ([0.0], "the residual of 'v' must be a float32 array, not list"),
         (np.float32([0, np.nan]), "the residual of 'v' has values that are not finite"),
     ):
-        with pytest.raises(ValueError, match=text):
-            own.load_state_dict({"w": np.zeros(4, np.float32), "v": wrong})  # type: ignore[dict-item]
+        refused(ValueError, text, own.load_state_dict, {"w": np.zeros(4, np.float32), "v": wrong})
     assert np.array_equal(own.residual("w"), kept)
 
 
@@ -145,10 +144,8 @@ def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match=r"scale 'auto' needs the ranks .* ErrorFeedback\(codec, comm="):
         ErrorFeedback(Codec())(np.zeros(3, np.float32))
-    with pytest.raises(ValueError, match=r"decay must be 0\.\.1, not 1\.5"):
-        ErrorFeedback(Codec(), decay=1.5)
-    with pytest.raises(TypeError, match="float32, not float64"):
-        ErrorFeedback(Codec())(np.zeros(3), scale=None)  # type: ignore[arg-type]
+    refused(ValueError, r"decay must be 0\.\.1, not 1\.5", ErrorFeedback, Codec(), decay=1.5)
+    refused(TypeError, "float32, not float64", ErrorFeedback(Codec()), np.zeros(3), scale=None)
 
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
@@ -199,8 +196,7 @@ def test_a_value_too_large_for_the_scale_changes_no_residual() -> None:
     feedback, x = ErrorFeedback(Codec(codec="planes")), np.full(5000, 0.0003, np.float32)
     feedback(x, scale=1)
     before, x[-1] = feedback.residual(), 3e38
-    with pytest.raises(OverflowError, match=r"too large to be scaled by 2\*\*1$"):
-        feedback(x, scale=1)
+    refused(OverflowError, r"too large to be scaled by 2\*\*1$", feedback, x, scale=1)
     assert np.array_equal(feedback.residual(), before)
 
 
@@ -212,7 +208,6 @@ def test_out_of_another_shape_or_type_changes_nothing(scale: int | None) -> None
     larger, bent, strided = (np.zeros(shape, np.float32) for shape in (20, (2, 5), (20, 2)))
     cases = (larger, ValueError), (bent, ValueError), (strided[:, 0], ValueError), (np.zeros(10), TypeError)
     for out, kind in cases:
-        with pytest.raises(kind, match="^out "):
-            feedback(gradient, scale=scale, out=out)
+        refused(kind, "^out ", feedback, gradient, scale=scale, out=out)
         assert not out.any()
     assert np.array_equal(feedback.residual(), before)

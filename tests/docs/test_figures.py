@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from refusals import refused
 
 from inceptionn.boards.vc709 import target
 
@@ -90,9 +91,7 @@ def test_changed_figures_are_found() -> None:
 
 def test_wrong_names_are_refused(tmp_path: Path) -> None:
     for name in ("nobody", "ratio > planes > 2^-7", "ratio > no > 2^-6", "cycles > latency > measured"):
-        with pytest.raises(ValueError, match="figures.jsonl"):
-            FIGURES.value(name)
+        refused(ValueError, "figures.jsonl", FIGURES.value, name)
     path = tmp_path / "figures.jsonl"
     path.write_text(2 * (json.dumps({"name": "one"}) + "\n"))
-    with pytest.raises(ValueError, match="one name"):
-        figures.Figures(path)
+    refused(ValueError, "one name", figures.Figures, path)

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import wire
 from inceptionn.sim import golden
@@ -177,9 +178,7 @@ def test_malformed_stream() -> None:
 
 
 def test_stream_arguments() -> None:
-    with pytest.raises(ValueError, match=r"^count must not be negative: -1$"):
-        golden.decompress(b"", -1)
-    with pytest.raises(TypeError, match=r"^count must be an integer, not 1.5$"):
-        golden.decompress(b"", 1.5)  # type: ignore[arg-type]
+    refused(ValueError, r"^count must not be negative: -1$", golden.decompress, b"", -1)
+    refused(TypeError, r"^count must be an integer, not 1.5$", golden.decompress, b"", 1.5)
     assert golden.decompress(memoryview(b"\0\0"), np.int64(3)).tolist() == [0, 0, 0]
     assert golden.decompress(b"\3\0\0\0\0\x40", 1, params=wire.Parameters(1, 1, 1)).tolist() == [2]

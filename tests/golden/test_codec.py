@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import wire
 from inceptionn.sim import golden
@@ -211,21 +212,15 @@ def test_arguments(call) -> None:
     x = np.ones(8, np.float32)
     for bound in (0.001, 1.0, 2.0**-15, 0.0, -0.5, math.nan, math.inf, 3):
         hint = r" \(2\*\*-3\?\)" if bound == 3 else ""
-        with pytest.raises(
-            ValueError, match=rf"^error bound must be 2\*\*-k with k in 1..14{hint}, not {bound!r}$"
-        ):
-            call(x, bound)
+        refused(
+            ValueError, rf"^error bound must be 2\*\*-k with k in 1..14{hint}, not {bound!r}$", call, x, bound
+        )
     for bound in ("0.5", None, True):
-        with pytest.raises(TypeError, match=rf"^error bound must be .*, not {bound!r}$"):
-            call(x, bound)
-    with pytest.raises(ValueError, match=r"^mode must be one of literal, bounded, not 'exact'$"):
-        call(x, 0.5, "exact")
-    with pytest.raises(TypeError, match=r"^values must be a float32 array, not float64$"):
-        call(x.astype(np.float64))
-    with pytest.raises(TypeError, match=r"^values must be a float32 array, not >f4$"):
-        call(x.astype(">f4"))
-    with pytest.raises(TypeError, match=r"^values must be a float32 array, not <class 'list'>$"):
-        call([1.0])
+        refused(TypeError, rf"^error bound must be .*, not {bound!r}$", call, x, bound)
+    refused(ValueError, r"^mode must be one of literal, bounded, not 'exact'$", call, x, 0.5, "exact")
+    refused(TypeError, r"^values must be a float32 array, not float64$", call, x.astype(np.float64))
+    refused(TypeError, r"^values must be a float32 array, not >f4$", call, x.astype(">f4"))
+    refused(TypeError, r"^values must be a float32 array, not <class 'list'>$", call, [1.0])
     with pytest.raises(ValueError, match=r"1 <= e0 <= t <= 127.*not Parameters\(e0=0, t=122, b=122\)$"):
         call(x, params=Parameters(0, 122, 122))
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import wire
 from inceptionn.sim import golden
@@ -295,8 +296,7 @@ def test_malformed_stream() -> None:
         (stream, 0, 0),
         (stream[:last] + bytes([stream[last] | 0x40]) + stream[last + 1 :], 4100, last),
     ):
-        with pytest.raises(MalformedError, match=rf"^malformed stream at byte {offset}: "):
-            planes.decompress(bad, count)
+        refused(MalformedError, rf"^malformed stream at byte {offset}: ", planes.decompress, bad, count)
 
 
 # Arguments
@@ -305,10 +305,8 @@ def test_malformed_stream() -> None:
 @pytest.mark.parametrize("call", [planes.compress, planes.lossy, planes.histogram])
 def test_arguments(call) -> None:
     x = np.ones(8, np.float32)
-    with pytest.raises(ValueError, match=r"^error bound must be 2\*\*-k with k in 1..14, not 0.001$"):
-        call(x, 0.001)
-    with pytest.raises(TypeError, match=r"^values must be a float32 array, not float64$"):
-        call(x.astype(np.float64))
+    refused(ValueError, r"^error bound must be 2\*\*-k with k in 1..14, not 0.001$", call, x, 0.001)
+    refused(TypeError, r"^values must be a float32 array, not float64$", call, x.astype(np.float64))
     for count in (0, 2305):
         with pytest.raises(ValueError, match=rf"^a block has 1..2304 lanes, not {count}$"):
             planes.compress_block(np.zeros(count, np.float32), 117)
@@ -319,10 +317,8 @@ def test_arguments(call) -> None:
             planes.compress_block(x, e0)
         with pytest.raises(ValueError, match=rf"^E0 of the planes codec must be 113..126, not {e0}$"):
             planes.decompress_block(b"\0\0", 1, e0)
-    with pytest.raises(ValueError, match=r"^count must not be negative: -1$"):
-        planes.decompress(b"", -1)
-    with pytest.raises(TypeError, match=r"^count must be an integer, not 1.5$"):
-        planes.decompress(b"", 1.5)  # type: ignore[arg-type]
+    refused(ValueError, r"^count must not be negative: -1$", planes.decompress, b"", -1)
+    refused(TypeError, r"^count must be an integer, not 1.5$", planes.decompress, b"", 1.5)
     shaped = np.arange(24, dtype=np.float32).reshape(2, 3, 4)[:, ::2]
     assert (planes.lossy(shaped) == shaped).all()
     assert golden.planes is planes

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import wire
 from inceptionn.wire import Parameters
@@ -16,8 +17,7 @@ def test_error_bound_exponent(k: int) -> None:
     for bound in (2.0**-k, np.float32(2.0**-k), Fraction(1, 2**k)):
         assert wire.error_bound_exponent(bound) == k  # type: ignore[arg-type]
     for bound in (math.nextafter(2.0**-k, 0), math.nextafter(2.0**-k, 1), -(2.0**-k), 3 * 2.0**-k / 2):
-        with pytest.raises(ValueError, match=rf"not {bound!r}$"):
-            wire.error_bound_exponent(bound)
+        refused(ValueError, rf"not {bound!r}$", wire.error_bound_exponent, bound)
 
 
 @pytest.mark.parametrize("bound", [1, 0, 2.0**-15, math.inf, math.nan, 10**400])
@@ -41,10 +41,8 @@ def test_parameters() -> None:
             assert params.t == params.e0 + math.ceil((127 - params.e0) / 2)
             assert params.b == (127 if mode == "literal" else params.t)
     for k in (0, 15):
-        with pytest.raises(ValueError, match=rf"not k = {k}$"):
-            wire.parameters(k, "bounded")
-        with pytest.raises(ValueError, match=rf"not k = {k}$"):
-            wire.planes_parameters(k)
+        refused(ValueError, rf"not k = {k}$", wire.parameters, k, "bounded")
+        refused(ValueError, rf"not k = {k}$", wire.planes_parameters, k)
     for mode in ("loose", "planes"):
         with pytest.raises(ValueError, match=rf"^mode must be one of literal, bounded, not '{mode}'$"):
             wire.parameters(10, mode)

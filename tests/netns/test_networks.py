@@ -15,6 +15,7 @@ from subprocess import PIPE
 import pytest
 from namespaces import Namespace, existing
 from programs import runs
+from refusals import refused
 
 from inceptionn.netns import (
     KernelLacks,
@@ -257,8 +258,7 @@ def test_a_fallback_that_others_write_to_is_refused(whose: str, fallback: Path) 
         fallback.mkdir()
         os.chown(fallback, 65534 if whose == "nobody's" else 0, 0)
         fallback.chmod(0o755 if whose == "nobody's" else 0o777)
-    with pytest.raises(NetworkError, match="is not a folder that only root can write to: remove it"):
-        registry.sweep()
+    refused(NetworkError, "is not a folder that only root can write to: remove it", registry.sweep)
     assert not list(victim.iterdir())
 
 
@@ -271,8 +271,7 @@ def test_no_link_is_followed(fallback: Path) -> None:
     assert (victim.read_text(), record.is_symlink()) == ("kept", False)
     (fallback / "lock").unlink()
     (fallback / "lock").symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic links"):
-        registry.sweep()
+    refused(OSError, "symbolic links", registry.sweep)
     assert victim.read_text() == "kept"
 
 
@@ -322,8 +321,7 @@ def test_commands_that_fail_are_named() -> None:
 
 
 def test_used_before_it_is_up() -> None:
-    with pytest.raises(NetworkError, match="the network is not up: use it in a with statement"):
-        Network(2).shape("1g")
+    refused(NetworkError, "the network is not up: use it in a with statement", Network(2).shape, "1g")
 
 
 def test_mpi_runs_across_hosts() -> None:

@@ -4,6 +4,7 @@
 from typing import Any
 
 import pytest
+from refusals import refused
 
 from inceptionn.netns import Namespaces, Network, bits_per_second, fraction, rate_text, seconds
 
@@ -26,8 +27,7 @@ def test_no_rate(text: Any) -> None:
 
 @pytest.mark.parametrize("text", ["0", "7k", "2t", 0])
 def test_rate_out_of_range(text: str | float) -> None:
-    with pytest.raises(ValueError, match="rate must be 8 kbit/s to 1 Tbit/s, not"):
-        bits_per_second(text)
+    refused(ValueError, "rate must be 8 kbit/s to 1 Tbit/s, not", bits_per_second, text)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,7 @@ def test_share() -> None:
     assert fraction("0.25") == 0.25
     assert fraction(1) == 1.0
     for text in ("101%", 1.5):
-        with pytest.raises(ValueError, match="share must be 0 to 1, or 0% to 100%, not"):
-            fraction(text)
+        refused(ValueError, "share must be 0 to 1, or 0% to 100%, not", fraction, text)
 
 
 def test_rate_as_text() -> None:
@@ -73,13 +72,11 @@ def test_rate_as_text() -> None:
     ],
 )
 def test_wrong_settings_name_the_value(arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        Network(**arguments)
+    refused(ValueError, text, Network, **arguments)
 
 
 def test_hosts_are_an_integer() -> None:
-    with pytest.raises(TypeError, match="hosts must be an integer, not '4'"):
-        Network("4")  # type: ignore[arg-type]
+    refused(TypeError, "hosts must be an integer, not '4'", Network, "4")
 
 
 def test_names() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from inceptionn.boards.access.inline import InlineBus
 from inceptionn.sim.capture import read_pcap
@@ -133,20 +134,18 @@ def test_the_console(plain: Pair) -> None:
     """Lines that are not right are answered, and change nothing."""
     model = plain.sides[0].model
     assert model.ask("r 1000") == model.ask("R 1000") == f"{model.read('LINKS'):08x}"
-    refused = "hello,r,w,r 1001,r 2000,r 1000 1,w 1000,w 1000 1 2,r zz,r 1004,x 0,w 1000 5,r 0"
-    for line in refused.split(","):
+    wrong = "hello,r,w,r 1001,r 2000,r 1000 1,w 1000,w 1000 1 2,r zz,r 1004,x 0,w 1000 5,r 0"
+    for line in wrong.split(","):
         assert model.ask(line) == "error", line
     assert model.ask(" r  1000 ".rstrip()) == f"{model.read('LINKS'):08x}"
     model.say("\r\n\r\n")
     model.run(100 * US)
     assert model.hear() == ""
-    with pytest.raises(NoAnswer, match="refuses the read of 0x4"):
-        model.read_word(4)
+    refused(NoAnswer, "refuses the read of 0x4", model.read_word, 4)
 
 
 def test_refused() -> None:
-    with pytest.raises(ValueError, match="100 Mbit/s, not 1000"):
-        InlineModel(None, network_mbit=1000)
+    refused(ValueError, "100 Mbit/s, not 1000", InlineModel, None, network_mbit=1000)
 
 
 # With engines. Their model takes a minute to compile.

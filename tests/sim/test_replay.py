@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 pytest.importorskip("scapy")
 from rich.console import Console
@@ -152,8 +153,7 @@ def test_bf16_beside_fp32() -> None:
     assert without.bf16_lanes == 0
     spoilt = ModelNic(codec="planes", bf16=True)
     spoilt.counters[spoilt.codec.registers["TX_LANES_BF16"].offset] = 1
-    with pytest.raises(replay.ReplayError, match="TX_LANES_BF16 reads 705, but 704 were counted outside"):
-        run(spoilt, frames)
+    refused(replay.ReplayError, "TX_LANES_BF16 reads 705, but 704 were counted outside", run, spoilt, frames)
 
 
 def test_values_are_judged_on_the_stream_s_grid_and_not_on_the_engine_s() -> None:
@@ -170,8 +170,7 @@ def test_values_are_judged_on_the_stream_s_grid_and_not_on_the_engine_s() -> Non
     totals = run(ModelNic(), frames)
     assert totals.transmit == {"COMPRESSED": 1, "SYN": 3, "ALIGNMENT": 1, "UNKNOWN_FLOW": 1}
     assert (totals.flows, totals.unknown_flows) == (1, 0)
-    with pytest.raises(replay.ReplayError, match="^frame 5: "):
-        run(ModelNic(), frames, learn=True)
+    refused(replay.ReplayError, "^frame 5: ", run, ModelNic(), frames, learn=True)
 
 
 def test_flows_without_a_syn(capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,8 +256,7 @@ def spoil_byte(outputs: list[Output], number: int, at: int) -> None:
     ],
 )
 def test_a_wrong_frame_is_named(spoil: Spoil, text: str) -> None:
-    with pytest.raises(replay.ReplayError, match=text):
-        run(ModelNic(spoil), small_mix())
+    refused(replay.ReplayError, text, run, ModelNic(spoil), small_mix())
 
 
 @pytest.mark.parametrize(
@@ -280,8 +278,7 @@ def test_a_wrong_counter_is_named(codec: str, name: str) -> None:
 def test_a_device_of_another_kind_is_refused() -> None:
     nic = ModelNic()
     nic.read = lambda address: 0xDEAD  # type: ignore[method-assign]
-    with pytest.raises(replay.ReplayError, match="register ID reads 0xdead"):
-        run(nic, small_mix())
+    refused(replay.ReplayError, "register ID reads 0xdead", run, nic, small_mix())
 
 
 def test_a_nic_of_the_other_codec_is_refused() -> None:
@@ -290,8 +287,7 @@ def test_a_nic_of_the_other_codec_is_refused() -> None:
     nic = ModelNic()
     version = nic.codec.registers["VERSION"].reset & ~0xFF | 9
     nic.read = lambda address: 0x494E4350 if address == 0 else version  # type: ignore[method-assign]
-    with pytest.raises(replay.ReplayError, match=r"VERSION reads wire format 9, not one of \[1, 2\]"):
-        run(nic, small_mix())
+    refused(replay.ReplayError, r"VERSION reads wire format 9, not one of \[1, 2\]", run, nic, small_mix())
 
 
 def test_ratios_of_both_codecs() -> None:
@@ -341,8 +337,7 @@ def test_referee() -> None:
     assert referee.valid(bytes(bad)) == (True, False)
     with pytest.raises(referee.ChecksumError, match="TCP or UDP checksum wrong at the host"):
         referee.check(good, good, bytes(bad), False)
-    with pytest.raises(referee.ChecksumError, match="would accept the compressed frame"):
-        referee.check(good, good, good, True)
+    refused(referee.ChecksumError, "would accept the compressed frame", referee.check, good, good, good, True)
     bad = bytearray(good)
     bad[24] ^= 1
     with pytest.raises(referee.ChecksumError, match="IP header checksum wrong on the wire"):
@@ -404,8 +399,7 @@ def test_pcapng_is_read(order: str, tmp_path: Path) -> None:
         (pcapng(order, other, (6, struct.pack(f"{order}I", 1) + enhanced[4:])), "not link type 101"),
     ):
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=text):
-            read_pcap(path)
+        refused(ValueError, text, read_pcap, path)
 
 
 def test_pcapng_of_scapy_is_read(tmp_path: Path) -> None:
@@ -434,18 +428,17 @@ def test_captures_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     whole = CAPTURE.read_bytes()[:200]
 
-    def refused(data: bytes, text: str) -> None:
+    def spoilt(data: bytes, text: str) -> None:
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=text):
-            read_pcap(path)
+        refused(ValueError, text, read_pcap, path)
 
-    refused(b"no capture at all, only text", "must be a pcap or pcapng file: '.*x.pcap'")
-    refused(bytes.fromhex("0a0d0d0a") + bytes(40), "ends inside a block after frame 0")
-    refused(whole[:24], "holds no frames")
-    refused(whole[:20] + b"\x65" + whole[21:24], "must hold Ethernet frames, not link type 101")
-    refused(whole[:30], "ends inside frame 0")
-    refused(whole[:45], "ends inside frame 0")
-    refused(whole[:36] + b"\xff" + whole[37:], "frame 0 was not captured whole")
+    spoilt(b"no capture at all, only text", "must be a pcap or pcapng file: '.*x.pcap'")
+    spoilt(bytes.fromhex("0a0d0d0a") + bytes(40), "ends inside a block after frame 0")
+    spoilt(whole[:24], "holds no frames")
+    spoilt(whole[:20] + b"\x65" + whole[21:24], "must hold Ethernet frames, not link type 101")
+    spoilt(whole[:30], "ends inside frame 0")
+    spoilt(whole[:45], "ends inside frame 0")
+    spoilt(whole[:36] + b"\xff" + whole[37:], "frame 0 was not captured whole")
 
 
 def cut_capture(path: Path) -> list[bytes]:
@@ -491,20 +484,17 @@ def test_compressed_captures_are_read(compress: Callable[[bytes], bytes], tmp_pa
         path.write_bytes(packed)
         assert read_pcap(path) == frames
     path.write_bytes(compress(data)[:-2000])
-    with pytest.raises(ValueError, match="ends inside frame"):
-        read_pcap(path)
+    refused(ValueError, "ends inside frame", read_pcap, path)
     capture = read_capture(path, skip_broken=True)
     assert 0 < len(capture.frames) < len(frames)
     assert (capture.frames, capture.broken) == (frames[: len(capture.frames)], 1)
     path.write_bytes(packed[:5000] + bytes(500) + packed[5500:])
-    with pytest.raises(ValueError, match="damaged|must be a pcap|ends inside|not captured"):
-        read_pcap(path)
+    refused(ValueError, "damaged|must be a pcap|ends inside|not captured", read_pcap, path)
 
 
 def test_a_compressed_capture_that_lacks_its_end_alone(tmp_path: Path) -> None:
     (tmp_path / "x.pcap.gz").write_bytes(gzip.compress(CAPTURE.read_bytes())[:-4])
-    with pytest.raises(ValueError, match=r"ends inside frame \d+"):
-        read_pcap(tmp_path / "x.pcap.gz")
+    refused(ValueError, r"ends inside frame \d+", read_pcap, tmp_path / "x.pcap.gz")
     assert read_capture(tmp_path / "x.pcap.gz", skip_broken=True).frames == read_pcap(CAPTURE)
 
 
@@ -512,5 +502,4 @@ def test_zstd_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in ("compression", "zstandard"):
         monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "x.zst").write_bytes(bytes.fromhex("28b52ffd") + bytes(20))
-    with pytest.raises(ModuleNotFoundError, match="needs Python 3.14 or pip install zstandard"):
-        read_pcap(tmp_path / "x.zst")
+    refused(ModuleNotFoundError, "needs Python 3.14 or pip install zstandard", read_pcap, tmp_path / "x.zst")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from refusals import refused
 from test_fsdp import HALF, fsdp1, fsdp2
 from test_layers import gradiveq
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_wrapper
@@ -211,14 +212,12 @@ def test_a_future_has_the_result_or_raises(device: str) -> None:
     failed: Future[Any] = Future()
     future = host_copy.future_of(failed, [copy], lambda: tensor)
     failed.set_exception(ConnectionError("rank 3 is lost"))
-    with pytest.raises(RuntimeError, match="ConnectionError: rank 3 is lost"):
-        future.wait()
+    refused(RuntimeError, "ConnectionError: rank 3 is lost", future.wait)
 
 
 def test_integers_are_refused() -> None:
     said = r"must be dense and of a floating-point or complex type, not torch\.int64"
-    with pytest.raises(TypeError, match=said):
-        host_copy.HostCopy(torch.zeros(3, dtype=torch.int64))
+    refused(TypeError, said, host_copy.HostCopy, torch.zeros(3, dtype=torch.int64))
 
 
 @pytest.fixture(scope="module", params=DEVICES)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from amaranth.build import Platform
 from programs import runs
+from refusals import refused
 
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
@@ -68,8 +69,7 @@ def test_clocks_are_read_by_name() -> None:
     ],
 )
 def test_a_clock_that_is_not_constrained(fmax: dict[str, Any], text: str) -> None:
-    with pytest.raises(BuildError, match=text):
-        clocks_of(fmax, TARGET)
+    refused(BuildError, text, clocks_of, fmax, TARGET)
 
 
 def test_paths_between_clocks() -> None:
@@ -119,15 +119,13 @@ def test_clocks_from_the_fabric() -> None:
     """A clock that enters beside the clock pins is counted, and refused where its edges are tight."""
     config = "arc: G_TDCC0CLKI G_JPCLKT01\narc: G_RDCC0CLKI G_JLRQPCLKCIB0\narc: G_HPBX0 G_VPTX0\n"
     assert fabric_clocks_of(config, 1) == 1
-    with pytest.raises(BuildError, match="1 clocks enter through general routing, at most 0 may"):
-        fabric_clocks_of(config, 0)
+    refused(BuildError, "1 clocks enter through general routing, at most 0 may", fabric_clocks_of, config, 0)
     assert [InlineTop(recipe, None).fabric_clocks() for recipe in RECIPES.values()] == [1, 0]
 
 
 def test_a_tool_that_fails(tmp_path: Path) -> None:
     script = "print('Info: fine'); print('ERROR: no way'); raise SystemExit(3)"
-    with pytest.raises(BuildError, match=r"failed \(3\): ERROR: no way"):
-        run([sys.executable, "-c", script], tmp_path, "log")
+    refused(BuildError, r"failed \(3\): ERROR: no way", run, [sys.executable, "-c", script], tmp_path, "log")
 
 
 def test_a_tool_that_is_interrupted(tmp_path: Path) -> None:
@@ -151,15 +149,13 @@ def test_a_tool_that_is_interrupted(tmp_path: Path) -> None:
 
 def test_a_tool_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow, "_LIMIT", 0)
-    with pytest.raises(BuildError, match="took longer"):
-        run(["sleep", "60"], tmp_path, "log")
+    refused(BuildError, "took longer", run, ["sleep", "60"], tmp_path, "log")
 
 
 def test_delays_of_pads() -> None:
     assert (steps(0), steps(2000), steps(3175)) == (0, 80, 127)
     for wrong in (-25, 10, 3200):
-        with pytest.raises(ValueError, match=f"not {wrong}"):
-            steps(wrong)
+        refused(ValueError, f"not {wrong}", steps, wrong)
 
 
 @pytest.mark.parametrize(

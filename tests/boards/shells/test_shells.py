@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 
 from inceptionn.boards.board import ENGINE, Options
 from inceptionn.boards.corundum.shell import CorundumShell
@@ -110,10 +111,8 @@ def test_engine_instance_has_the_engines_ports(engines: int, lanes: int) -> None
 
 
 def test_refused() -> None:
-    with pytest.raises(ValueError, match=r"ports must be 1\.\.4, not 5$"):
-        Vc709Shell(5)
-    with pytest.raises(ValueError, match=r"one of \(8, 16, 32, 64\), not 10$"):
-        CorundumShell(1, data_bytes=10)
+    refused(ValueError, r"ports must be 1\.\.4, not 5$", Vc709Shell, 5)
+    refused(ValueError, r"one of \(8, 16, 32, 64\), not 10$", CorundumShell, 1, data_bytes=10)
 
 
 LINE_RATE: dict[str, tuple[str, Options]] = {

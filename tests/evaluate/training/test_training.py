@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn.evaluate.training import (
     MLP,
@@ -148,10 +149,8 @@ def test_batches_are_dealt_out_without_overlap() -> None:
         seen = [w.at(4 * epoch + step).labels for step in range(4) for w in workers]
         assert len(set(np.concatenate(seen).tolist())) == 48
     assert workers[1].at(5).labels.tolist() == Batches(data, 4, 1, 3, seed=7).at(5).labels.tolist()
-    with pytest.raises(ValueError, match=r"size must be 1\.\.16 for 3 workers, not 17"):
-        Batches(data, 17, 0, 3)
-    with pytest.raises(ValueError, match=r"worker must be 0\.\.2, not 3"):
-        Batches(data, 1, 3, 3)
+    refused(ValueError, r"size must be 1\.\.16 for 3 workers, not 17", Batches, data, 17, 0, 3)
+    refused(ValueError, r"worker must be 0\.\.2, not 3", Batches, data, 1, 3, 3)
 
 
 def test_flatten_and_back() -> None:
@@ -160,5 +159,4 @@ def test_flatten_and_back() -> None:
     assert vector.size == count_of(parameters) == 3 * 2 + 2 + 2 * 2 + 2
     back = unflatten(vector, parameters)
     assert all(np.array_equal(back[key], parameters[key]) for key in parameters)
-    with pytest.raises(ValueError, match="must hold 14 values, not 13"):
-        unflatten(vector[:-1], parameters)
+    refused(ValueError, "must hold 14 values, not 13", unflatten, vector[:-1], parameters)

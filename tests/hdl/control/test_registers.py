@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from inceptionn.hdl.control.axi_lite import AXI4Lite
 from inceptionn.hdl.control.config import DEFAULT_CONFIG, EngineConfig
@@ -78,8 +79,7 @@ def test_codecs_differ_in_version_parameters_and_class_counters() -> None:
         (f"TX_GROUPS_CODE_{code}", 0x380 + 8 * code) for code in range(16)
     ]
     assert planes["TX_LANES"].offset == REGISTERS["TX_LANES_ZERO"].offset == 0x320
-    with pytest.raises(ValueError, match="codec must be one of paper, planes, not 'zip'"):
-        registers_of("zip")
+    refused(ValueError, "codec must be one of paper, planes, not 'zip'", registers_of, "zip")
 
 
 def test_bf16_lanes_add_registers() -> None:
@@ -114,8 +114,7 @@ def test_every_verdict_has_a_counter_where_it_can_happen() -> None:
 def test_field_access() -> None:
     part = REGISTERS["PARAMETERS"]["T"]
     assert (part.mask, part.bits, part.get(0x00123456), part.put(0x12)) == (0xFF00, "15:8", 0x34, 0x1200)
-    with pytest.raises(ValueError, match="field T takes 8 bits, not 256"):
-        part.put(256)
+    refused(ValueError, "field T takes 8 bits, not 256", part.put, 256)
     with pytest.raises(KeyError, match="register TOS has no field 'T'"):
         REGISTERS["TOS"]["T"]
     with pytest.raises(KeyError, match="NOTHING"):
@@ -141,16 +140,12 @@ def test_field_access() -> None:
     ],
 )
 def test_map_refuses(registers: tuple[Register, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RegisterMap(registers, 12)
+    refused(ValueError, message, RegisterMap, registers, 12)
 
 
 def test_signature() -> None:
     assert AXI4Lite() == AXI4Lite(12, 32) != AXI4Lite(16)
     assert repr(AXI4Lite(16)) == "AXI4Lite(addr_width=16, data_width=32)"
-    with pytest.raises(ValueError, match="data width must be 32 or 64, not 16"):
-        AXI4Lite(data_width=16)
-    with pytest.raises(ValueError, match="address width must be 1..64, not 0"):
-        AXI4Lite(0)
-    with pytest.raises(TypeError, match="must be integers, not \\('12', 32\\)"):
-        AXI4Lite("12")  # type: ignore[arg-type]
+    refused(ValueError, "data width must be 32 or 64, not 16", AXI4Lite, data_width=16)
+    refused(ValueError, "address width must be 1..64, not 0", AXI4Lite, 0)
+    refused(TypeError, "must be integers, not \\('12', 32\\)", AXI4Lite, "12")

@@ -9,6 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from refusals import refused
 
 from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.hdl.verilog import to_rtlil
@@ -80,26 +81,21 @@ def test_until_carries() -> None:
     assert (p.early.name, p.late.name) == ("early_3", "late_3")
     p.until(3)
     assert p.early.name == "early_3"
-    with pytest.raises(ValueError, match="in stage 3 cannot go back to stage 2"):
-        p.until(2)
+    refused(ValueError, "in stage 3 cannot go back to stage 2", p.until, 2)
 
 
 @pytest.mark.parametrize("name", ["let", "stage", "until", "_values"])
 def test_member_names_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"name of a member, '{name}'"):
-        Pipeline(Module()).let(**{name: 1})
+    refused(ValueError, f"name of a member, '{name}'", Pipeline(Module()).let, **{name: 1})
 
 
 def test_misuse() -> None:
-    with pytest.raises(TypeError, match="go to a Module, not 'm'"):
-        Pipeline("m")
-    with pytest.raises(TypeError, match="collection of names, not 'valid'"):
-        Pipeline(Module(), control="valid")
+    refused(TypeError, "go to a Module, not 'm'", Pipeline, "m")
+    refused(TypeError, "collection of names, not 'valid'", Pipeline, Module(), control="valid")
     m = Module()
     p = Pipeline(m)
     p.stage(data=Signal(8))
-    with pytest.raises(ValueError, match="stage 1 has a value 'data' already"):
-        p.let(data=Signal(8))
+    refused(ValueError, "stage 1 has a value 'data' already", p.let, data=Signal(8))
     with pytest.raises(AttributeError, match="stage 1 has no value 'date'"):
         _ = p.date
     condition = Signal()

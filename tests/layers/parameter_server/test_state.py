@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from inceptionn import Codec
 from inceptionn.collectives import BFloat16
@@ -131,14 +132,11 @@ def test_a_worker_without_a_gradient_is_left_out_of_the_mean() -> None:
 def test_a_server_refuses() -> None:
     s = server()
     s.push(0, 0, 0, f32(1, 1))
-    with pytest.raises(ValueError, match="worker 0 has pushed step 0 of key 'a' before"):
-        s.push(0, 0, 0, f32(1, 1))
+    refused(ValueError, "worker 0 has pushed step 0 of key 'a' before", s.push, 0, 0, 0, f32(1, 1))
     with pytest.raises(ValueError, match="worker 1 pushed 3 values of key 'a', its partition 0 has 2"):
         s.push(1, 0, 0, f32(1, 1, 1))
-    with pytest.raises(ValueError, match="partition 7 is not with server 0"):
-        s.push(0, 7, 0, f32(1, 1))
-    with pytest.raises(ValueError, match="mode must be 'sync' or 'async', not 'maybe'"):
-        server("maybe")
+    refused(ValueError, "partition 7 is not with server 0", s.push, 0, 7, 0, f32(1, 1))
+    refused(ValueError, "mode must be 'sync' or 'async', not 'maybe'", server, "maybe")
 
 
 def test_headers_come_back() -> None:
@@ -147,8 +145,7 @@ def test_headers_come_back() -> None:
     assert Envelope.unpack(packed) == header
     assert len(packed) <= most_bytes(2, 3)
     for length in (0, 5, len(packed) - 15):
-        with pytest.raises(ValueError, match="header"):
-            Envelope.unpack(packed[:length])
+        refused(ValueError, "header", Envelope.unpack, packed[:length])
 
 
 PARTS = [("a", f32(0.5, -0.25, 3)), ("b", f32(2**-3))]

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from outcomes import outcomes
+from refusals import refused
 
 from inceptionn import Codec
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
@@ -183,8 +184,7 @@ def test_what_only_claims_to_be_rank_0_is_found_out(
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(error, match=text):
-            await_welcome(Line(ours, 5), hello(1, 2), 5, b"right")
+        refused(error, text, await_welcome, Line(ours, 5), hello(1, 2), 5, b"right")
         ours.close()
         thread.join(10)
 
@@ -195,8 +195,7 @@ def test_a_connection_to_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None
     made.bind(("127.0.0.1", 0))
     made.connect(made.getsockname())
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: made)
-    with pytest.raises(ConnectionRefusedError, match="nobody listens"):
-        joining._connected(("127.0.0.1", 1), 1.0, None)
+    refused(ConnectionRefusedError, "nobody listens", joining._connected, ("127.0.0.1", 1), 1.0, None)
     assert made.fileno() == -1
 
 
@@ -217,8 +216,7 @@ def test_a_rank_waits_longer_than_rank_0(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         theirs.sendall(b'{"challenge":"%b"}\n' % nonce().encode())
         theirs.sendall(b'{"refused":"rank 2 is missing"}\n')
-        with pytest.raises(TransportError, match="^rank 2 is missing$"):
-            await_welcome(Watched(ours, 10), hello(1, 3), 5)
+        refused(TransportError, "^rank 2 is missing$", await_welcome, Watched(ours, 10), hello(1, 3), 5)
     assert set(limits) == {5 + GRACE}
 
 
@@ -244,8 +242,7 @@ def test_what_has_not_proved_itself_costs_no_memory(proved: bool) -> None:
         thread = threading.Thread(target=flood)
         thread.start()
         line = Line(ours, 5)
-        with pytest.raises(PeerLost, match="a line is longer than 8192 bytes"):
-            await_welcome(line, hello(1, 2), 5, b"right")
+        refused(PeerLost, "a line is longer than 8192 bytes", await_welcome, line, hello(1, 2), 5, b"right")
         assert len(line._partial) <= 1 << 15
         ours.close()
         thread.join(10)
@@ -287,14 +284,11 @@ def test_where_the_secret_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert secret_of(None) == b"of the variable"
     assert secret_of("ä") == "ä".encode()
     monkeypatch.setenv("INCEPTIONN_SECRET", "")
-    with pytest.raises(ValueError, match="INCEPTIONN_SECRET is empty; give a secret or leave it out"):
-        secret_of(None)
-    with pytest.raises(ValueError, match="secret= is empty"):
-        secret_of(b"")
+    refused(ValueError, "INCEPTIONN_SECRET is empty; give a secret or leave it out", secret_of, None)
+    refused(ValueError, "secret= is empty", secret_of, b"")
     monkeypatch.delenv("INCEPTIONN_SECRET")
     file.unlink()
-    with pytest.raises(ValueError, match="cannot be read: No such file or directory"):
-        secret_of(None)
+    refused(ValueError, "cannot be read: No such file or directory", secret_of, None)
 
 
 def test_the_key_of_a_group_that_others_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,8 +324,7 @@ def test_a_secret_of_another_type_is_refused_and_bytes_of_the_environment_are_th
     """``bytes(1234)`` would be 1234 zeros, which everybody knows."""
     wrong: Any
     for wrong in (1234, 0, True, ["a"], tmp_path):
-        with pytest.raises(TypeError, match="secret must be str or bytes, not"):
-            secret_of(wrong)
+        refused(TypeError, "secret must be str or bytes, not", secret_of, wrong)
     raw = b"\xff\x80 no UTF-8"
     monkeypatch.delenv("INCEPTIONN_SECRET", raising=False)
     monkeypatch.setitem(os.environb, b"INCEPTIONN_SECRET", raw)

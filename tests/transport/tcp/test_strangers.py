@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from outcomes import messages, outcomes
+from refusals import refused
 
 from inceptionn.netns import Network
 from inceptionn.transport import PeerLost, TcpTransport, TransportError, connect
@@ -53,8 +54,7 @@ def test_a_rank_may_say_what_a_stranger_may_not() -> None:
     """The hellos of 65 ranks, for example."""
     said = b'{"ranks":[' + b",".join([b"{}"] * 65) + b"]}"
     assert len(decoded(said)["ranks"]) == 65
-    with pytest.raises(ValueError, match="nested too deeply"):
-        decoded(said, stranger=True)
+    refused(ValueError, "nested too deeply", decoded, said, stranger=True)
 
 
 def group(
@@ -285,8 +285,7 @@ def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int, opened: byt
         line = Line(listener.accept()[0], 10)
         with line.sock:
             theirs.sendall(said)
-            with pytest.raises(ValueError, match="an object is nested too deeply"):
-                line.receive()
+            refused(ValueError, "an object is nested too deeply", line.receive)
             line.lines.clear()
             line.trust()
             theirs.sendall(said)
@@ -318,8 +317,7 @@ def test_where_none_can_be_accepted_the_oldest_candidate_goes(
         while not acceptor._candidates:
             acceptor.receive(time.monotonic() + 0.01)
         monkeypatch.setattr(acceptor_module, "accepted", full)
-        with pytest.raises(TransportError, match="no more files"):
-            acceptor._accept_waiting()
+        refused(TransportError, "no more files", acceptor._accept_waiting)
         assert not acceptor._candidates
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcomes import Group, messages, outcomes
+from refusals import refused
 
 from inceptionn import Codec
 from inceptionn.system.address import parse_address
@@ -127,8 +128,7 @@ def test_no_descriptor_is_left(tcp: Group) -> None:
 def test_the_longest_name_of_a_job() -> None:
     with connect(0, 1, job="j" * 512) as t:
         assert t.exchange(1) == [1]
-    with pytest.raises(ValueError, match="job must have at most 512 characters, not 513"):
-        connect(0, 1, job="j" * 513)
+    refused(ValueError, "job must have at most 512 characters, not 513", connect, 0, 1, job="j" * 513)
 
 
 def test_nobody_at_the_rendezvous(port: int) -> None:
@@ -167,8 +167,7 @@ def test_unknown_host() -> None:
         connect(1, 2, "no.such.host.invalid:1", timeout=1)
     with pytest.raises(TransportError, match=r"^no such host: a\.\.b$"):  # a UnicodeError of Python's
         connect(1, 2, "a..b:1", timeout=1)
-    with pytest.raises(TransportError, match=r"^no such host: \\x1b\[31m$"):
-        connect(1, 2, "\x1b[31m:1", timeout=1)
+    refused(TransportError, r"^no such host: \\x1b\[31m$", connect, 1, 2, "\x1b[31m:1", timeout=1)
 
 
 @pytest.mark.parametrize("late", range(3))
@@ -481,13 +480,11 @@ def test_a_rank_lost_while_the_group_forms(port: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:x", "host:65536", "host:-1", ("host", 1)])
 def test_addresses_that_are_none(text: Any) -> None:
-    with pytest.raises(ValueError, match="an address is HOST:PORT, not"):
-        parse_address(text)
+    refused(ValueError, "an address is HOST:PORT, not", parse_address, text)
 
 
 def test_a_name_that_cannot_be_looked_up() -> None:
-    with pytest.raises(TransportError, match=r"cannot listen at a\.\.b:80: .*label empty"):
-        listen(("a..b", 80))
+    refused(TransportError, r"cannot listen at a\.\.b:80: .*label empty", listen, ("a..b", 80))
 
 
 def test_addresses() -> None:
@@ -497,5 +494,4 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize(("rank", "size"), [(-1, 2), (2, 2), (0, 0)])
 def test_ranks_that_are_none(rank: int, size: int) -> None:
-    with pytest.raises(ValueError, match="rank must be one of"):
-        connect(rank, size)
+    refused(ValueError, "rank must be one of", connect, rank, size)
