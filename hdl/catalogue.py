@@ -10,6 +10,7 @@ from typing import Any
 from amaranth.lib import data, wiring
 
 from .codec.shape import EngineShape
+from .parts.width import Width
 
 Arguments = Mapping[str, Any]
 
@@ -83,10 +84,11 @@ class Entry:
         """Make a component; lanes, codec and bf16 become the record that it takes."""
         taken = signature(self.factory).parameters
         fields = sizes.keys() & {"lanes", "codec", "bf16"} - taken.keys()
-        beat = {name: sizes[name] for name in fields}
-        arguments = {name: value for name, value in sizes.items() if name not in beat}
-        if beat:
-            arguments["width" if "width" in taken else "shape"] = EngineShape.of(**beat)
+        chosen = {name: sizes[name] for name in fields}
+        arguments = {name: value for name, value in sizes.items() if name not in chosen}
+        if chosen:
+            (name,) = (name for name, parameter in taken.items() if isinstance(parameter.default, Width))
+            arguments[name] = EngineShape.of(**chosen)
         return self.factory(**arguments)
 
 

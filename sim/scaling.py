@@ -225,7 +225,7 @@ def scale(
     nic --no-route --engines N --lanes N.
     """
     from inceptionn.hdl.parallel.parallel_engines import ENGINES
-    from inceptionn.hdl.parts.beat import Beat
+    from inceptionn.hdl.parts.width import Width
 
     counts = sorted(set(engines or ENGINES))
     for count in counts:
@@ -234,7 +234,7 @@ def scale(
             raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
     for number in lanes or ():
         with usage_error("--lanes"):
-            Beat(number)
+            Width(number)
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")

@@ -7,12 +7,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from ..parts.rotation import rotate_in_stages, rotate_left_bytes
+from ..parts.width import BURST, Width
 
 
-def block_vector(width: Beat = BURST) -> data.StructLayout:
+def block_vector(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a block's part of one burst: up to a whole beat."""
     return data.StructLayout(
         {
@@ -38,7 +38,7 @@ class AlignmentUnit(wiring.Component):
     end in the same way, since no block has more beats than vectors.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -54,7 +54,7 @@ class AlignmentUnit(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from a vector to the beat that it completes."""
         # Level, base-4 digits of a rotation (the split shares the stage of a single bit), beat.
         return 3 + width.place_bits // 2

@@ -10,12 +10,12 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import MAX_LANES
 
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .table_decoder import BEAT_BITS, position_bits, table_beat
 
 
-def block_beat(width: Beat = BURST) -> data.StructLayout:
+def block_beat(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a beat of a block."""
     return data.StructLayout(
         {
@@ -30,7 +30,7 @@ def block_beat(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def block_end(width: Beat = BURST) -> data.StructLayout:
+def block_end(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a block's end."""
     return data.StructLayout(
         {
@@ -62,10 +62,10 @@ class BlockSplitter(wiring.Component):
     ----------
     word_lanes : :class:`int`
         Lanes of a 16-bit word of the table, a power of two.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
-    def __init__(self, word_lanes: int, width: Beat = BURST):
+    def __init__(self, word_lanes: int, width: Width = BURST):
         self.word_lanes = word_lanes
         self.width = width
         # Lanes per word of the table, words per beat and beats per table are powers of two, so the fields of

@@ -8,9 +8,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import Beat
 from ..parts.checksum import OnesComplementSum
 from ..parts.delay import delayed
+from ..parts.width import Width
 from .alignment_unit import AlignmentUnit
 
 
@@ -22,14 +22,14 @@ class BlockStatistics(wiring.Component):
 
     Parameters
     ----------
-    width : :class:`Beat`
+    width : :class:`Width`
     report : shape
         Of a report.
     inputs : mapping
         The codec's own push streams, by name: what a payload is.
     """
 
-    def __init__(self, width: Beat, report: Any, inputs: Mapping[str, Any]):
+    def __init__(self, width: Width, report: Any, inputs: Mapping[str, Any]):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -44,7 +44,7 @@ class BlockStatistics(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from a block's last vector to its report."""
         # The data's sum comes last. A block's last beat may leave the aligner one cycle after its latency.
         return AlignmentUnit.latency_of(width) + 1 + OnesComplementSum.latency_of(width)

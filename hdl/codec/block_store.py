@@ -9,14 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES, MAX_LANES, TAG_WORD_BYTES
 
-from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
 from ..parts.queue import StagedQueue
 from ..parts.rotation import rotate_in_stages
+from ..parts.width import BURST, Width
 
 
-def block_shape(width: Beat = BURST) -> data.StructLayout:
+def block_shape(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a block for a reader that steps through it, in beats of this width."""
     words = width.words
     tags = MAX_LANES // GROUP_LANES + words - 1  # with the words before the first one
@@ -44,7 +44,7 @@ class BlockReader(wiring.Signature):
     :meth:`BlockStore.latency_of` cycles later, without a handshake.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         super().__init__(
             {
@@ -86,10 +86,10 @@ class BlockStore(wiring.Component):
     slack : :class:`int`
         Most beats that may still come for each ring after ``room`` has fallen. As many blocks may then end,
         with 8 lanes half as many, since a block takes at least two cycles.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
-    def __init__(self, width: Beat = BURST, *, data_depth: int = 512, tag_depth: int = 128, slack: int = 40):
+    def __init__(self, width: Width = BURST, *, data_depth: int = 512, tag_depth: int = 128, slack: int = 40):
         self.data_depth = data_depth
         self.tag_depth = tag_depth
         self.slack = slack
@@ -109,7 +109,7 @@ class BlockStore(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from ``step`` to its beat.
 
         They are a register, the RAM, and a stage per base-4 digit of the rotation.

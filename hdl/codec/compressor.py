@@ -7,8 +7,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .alignment_unit import AlignmentUnit
 from .block_store import BlockReader, BlockStore, block_shape
 
@@ -21,7 +21,7 @@ class CodecParameters(data.Struct):
     b: 8
 
 
-def lane_burst(width: Beat = BURST) -> data.StructLayout:
+def lane_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst of a run of lanes that becomes a block."""
     return data.StructLayout(
         {
@@ -57,13 +57,13 @@ class Compressor(wiring.Component):
     ----------
     statistics : :class:`bool`
         Whether to compute the checksums and class counts that the engine needs.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
     STATISTICS: Any
     """Layout of a report."""
 
-    def __init__(self, width: Beat = BURST, *, statistics: bool = False):
+    def __init__(self, width: Width = BURST, *, statistics: bool = False):
         self.has_statistics = statistics
         self.width = width
         self.latency = BlockStore.latency_of(width)  # from `step` to its beat

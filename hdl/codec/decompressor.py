@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
 from ..parts.queue import DirectQueue, PushQueue
+from ..parts.width import BURST, Width
 from .block_splitter import BlockSplitter, block_beat, block_end
 from .group_issue import GroupIssue
 from .ring_window import RingWindow
@@ -18,7 +18,7 @@ from .table_decoder import TableDecoder
 _LANES_PER_GATE = 4
 
 
-def decoded_burst(width: Beat = BURST) -> data.StructLayout:
+def decoded_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst of a restored block."""
     return data.StructLayout(
         {
@@ -68,7 +68,7 @@ class Decompressor(wiring.Component):
     WORD_LANES: int
     """Lanes of a 16-bit word of the table."""
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -83,7 +83,7 @@ class Decompressor(wiring.Component):
         )
 
     @classmethod
-    def latency_of(cls, width: Beat) -> int:
+    def latency_of(cls, width: Width) -> int:
         """Count the cycles from a block's first beat to its first burst, at best."""
         return int(cls.DECODER.latency_of(width) + cls.BUFFER.latency_of(width) + cls.UNIT.LATENCY + 4)
 

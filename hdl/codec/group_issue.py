@@ -8,15 +8,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .block_splitter import block_end
 from .ring_window import group_request
 from .table_decoder import BEAT_BITS, group_layout
 
 
-def issued_group(width: Beat = BURST) -> data.StructLayout:
+def issued_group(width: Width = BURST) -> data.StructLayout:
     """Return the layout of the facts about a group that its decompression needs."""
     return data.StructLayout(
         {
@@ -43,10 +43,10 @@ class GroupIssue(wiring.Component):
     ----------
     marks : :class:`str`, :class:`int`
         Name and width of a group's marks.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
-    def __init__(self, marks: tuple[str, int], width: Beat = BURST):
+    def __init__(self, marks: tuple[str, int], width: Width = BURST):
         self.marks = marks[0]
         self.width = width
         super().__init__(

@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import Beat
 from ..parts.delay import copies, delayed
 from ..parts.memory import LutRam
+from ..parts.width import Width
 from .table_decoder import BEAT_BITS, position_bits
 
 
@@ -53,7 +53,7 @@ def digit_amounts(m: Module, amount: Value, digits: list[tuple[int, int]], name:
     return parts
 
 
-def group_request(width: Beat, marks: str, mark_bits: int) -> data.StructLayout:
+def group_request(width: Width, marks: str, mark_bits: int) -> data.StructLayout:
     """Return the layout of a request for one or two groups: the byte before them, and the marks."""
     return data.StructLayout({"position": position_bits(width), marks: mark_bits})
 
@@ -74,7 +74,7 @@ class RingWindow(wiring.Component):
 
     Parameters
     ----------
-    width : :class:`Beat`
+    width : :class:`Width`
     marks : :class:`str`, :class:`int`
         Name and width of the group's marks in a request.
     members : :class:`dict`
@@ -83,7 +83,7 @@ class RingWindow(wiring.Component):
 
     DEPTH = 64
 
-    def __init__(self, width: Beat, marks: tuple[str, int], members: dict[str, Any]):
+    def __init__(self, width: Width, marks: tuple[str, int], members: dict[str, Any]):
         self.width = width
         self.latency = self.latency_of(self.width)
         self._marks, self._mark_bits = marks
@@ -101,12 +101,12 @@ class RingWindow(wiring.Component):
         )
 
     @staticmethod
-    def window_latency(width: Beat) -> int:
+    def window_latency(width: Width) -> int:
         """Count the cycles from a held request to its data at byte 0: the memory, and two beats' rotation."""
         return 1 + len(digits_of(width.place_bits + 1))
 
     @classmethod
-    def latency_of(cls, width: Beat) -> int:
+    def latency_of(cls, width: Width) -> int:
         """Count the cycles from a held request to the codec's outputs."""
         raise NotImplementedError
 

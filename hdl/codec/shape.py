@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from inceptionn.wire import BF16_CODECS, GROUP_LANES
 
-from ..parts.beat import Beat
+from ..parts.width import Width
 from .codecs import CODECS, PAPER, LaneCodec, codec_of
 
 
 @dataclass(frozen=True)
-class EngineShape(Beat):
+class EngineShape(Width):
     """The beat of an engine, 8 or 16 fp32 lanes, and its codec; given whole to the engine's components."""
 
     codec: LaneCodec = CODECS[PAPER]

@@ -8,22 +8,22 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed
 from ..parts.memory import LutRam
 from ..parts.pipeline import Pipeline
 from ..parts.queue import ElasticQueue
+from ..parts.width import BURST, Width
 
 BEAT_BITS = 9
 """Beats are numbered modulo 512: a block's last group may lie 288 beats after the last one received."""
 
 
-def position_bits(width: Beat = BURST) -> int:
+def position_bits(width: Width = BURST) -> int:
     """Count the bits of a position: number of the beat, and byte in it."""
     return BEAT_BITS + width.place_bits
 
 
-def block_layout(width: Beat = BURST) -> data.StructLayout:
+def block_layout(width: Width = BURST) -> data.StructLayout:
     """Return the layout of the facts about a block that its first beat gives."""
     return data.StructLayout(
         {
@@ -41,7 +41,7 @@ def block_layout(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def table_beat(width: Beat = BURST) -> data.StructLayout:
+def table_beat(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a beat that holds marks."""
     return data.StructLayout(
         {
@@ -54,7 +54,7 @@ def table_beat(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def group_layout(width: Beat, marks: str, mark_bits: int) -> data.StructLayout:
+def group_layout(width: Width, marks: str, mark_bits: int) -> data.StructLayout:
     """Return the layout of a group, or two, ready to be cut out of the data."""
     return data.StructLayout(
         {
@@ -105,7 +105,7 @@ class TableDecoder(wiring.Component):
     WORDS: int
     """Groups' marks, or with 16 lanes pairs of them, in a beat."""
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         self.mark_bits = self.width.bits // self.WORDS + width.bf16
@@ -120,7 +120,7 @@ class TableDecoder(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from a beat to the group of its first marks, at best."""
         return 7 + exact_log2(width.lanes)
 

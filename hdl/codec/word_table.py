@@ -6,11 +6,11 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 
 
-def table_words(width: Beat = BURST, count: int = 1) -> data.StructLayout:
+def table_words(width: Width = BURST, count: int = 1) -> data.StructLayout:
     """Return the layout of one word of a block's table, or two."""
     return data.StructLayout(
         {

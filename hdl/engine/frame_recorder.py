@@ -14,8 +14,8 @@ from ..frame.flow_table import FLOW_SETS, FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
 from ..frame.header_parser import ParsedHeader, parsed_frame
-from ..parts.beat import Beat
 from ..parts.pipeline import Pipeline
+from ..parts.width import Width
 
 
 class FrameRecord(data.Struct):
@@ -74,7 +74,7 @@ class FrameRecorder(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from a last beat to its record: until the header is held, and one register."""
         return FrontEnd.delay_of(width) + 1
 

@@ -8,12 +8,12 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream
-from ..parts.beat import BURST, Beat
 from ..parts.delay import copies
 from ..parts.elastic_register import ElasticRegister
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from ..parts.rotation import rotate_left_bytes
+from ..parts.width import BURST, Width
 from .receive_layout import frame_part, restored_burst
 
 
@@ -29,7 +29,7 @@ class PayloadMerge(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         super().__init__(
             {
@@ -53,7 +53,6 @@ class PayloadMerge(wiring.Component):
         # is a cycle old.
         m.submodules.output = output = OutputQueue(self.LATENCY + 1, self.width)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
-        width = self.width.bytes
         part = self.parts.payload
         go = Signal()
         room = Signal()
@@ -113,7 +112,7 @@ class PayloadMerge(wiring.Component):
         )
 
         # Stage 3: join with the rest of the previous burst.
-        carry = Signal(8 * width, reset_less=True)
+        carry = Signal(self.width.bits, reset_less=True)
         with m.If(p.go):
             m.d.sync += carry.eq(p.leftover)
         m.d.sync += output.i.payload.tdata.eq(p.current | Mux(p.first, 0, carry))

@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import MAX_TRANSMIT_FRAME
 
-from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
+from ..parts.width import BURST, Width
 
 
-def raw_ring_depth(width: Beat = BURST) -> int:
+def raw_ring_depth(width: Width = BURST) -> int:
     """Count the beats in the raw ring of an engine: two of the longest frames that it holds whole."""
     return 2 * MAX_TRANSMIT_FRAME // width.bytes
 
@@ -27,12 +27,12 @@ class RawRing(wiring.Component):
     ----------
     depth : :class:`int`
         Beats, a power of two of at least 32. Default: :func:`raw_ring_depth`.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
     SLACK = 13
 
-    def __init__(self, width: Beat = BURST, *, depth: int | None = None):
+    def __init__(self, width: Width = BURST, *, depth: int | None = None):
         self.width = width
         self.depth = raw_ring_depth(width) if depth is None else depth
         if self.depth < 32 or self.depth & (self.depth - 1):

@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..frame.header_fields import IPV4
 from ..frame.header_walk import HeaderWalk, patched_word
-from ..parts.beat import BURST, Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .receive_decision import ReceiveOrder
 
 
-def wire_beat(width: Beat = BURST) -> data.StructLayout:
+def wire_beat(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a beat from the wire that waits for its frame's order."""
     return data.StructLayout(
         {
@@ -28,12 +28,12 @@ def wire_beat(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def restored_burst(width: Beat = BURST) -> data.StructLayout:
+def restored_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst of a restored payload."""
     return data.StructLayout({"data": width.bits, "malformed": 1})  # `malformed`: with the last one
 
 
-def frame_part(width: Beat = BURST) -> data.StructLayout:
+def frame_part(width: Width = BURST) -> data.StructLayout:
     """Return the layout of an output beat without its payload."""
     return data.StructLayout(
         {
@@ -50,7 +50,7 @@ def frame_part(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def frame_account(width: Beat = BURST) -> data.StructLayout:
+def frame_account(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a frame's account: all that its report needs but the block's validity."""
     return data.StructLayout(
         {
@@ -108,7 +108,7 @@ class ReceiveLayout(wiring.Component):
     Latency: the first part is offered 2 cycles after its order and its beat.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self._place_bits = self.width.place_bits
         super().__init__(

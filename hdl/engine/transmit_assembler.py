@@ -48,7 +48,6 @@ class TransmitAssembler(wiring.Component):
 
     def __init__(self, shape: EngineShape = USUAL, *, ring_depth: int | None = None):
         self.shape = shape
-        width = self.shape.bytes
         self.ring_depth = raw_ring_depth(shape) if ring_depth is None else ring_depth
         super().__init__(
             {
@@ -57,11 +56,11 @@ class TransmitAssembler(wiring.Component):
                 "raw_address": Out(range(self.ring_depth)),
                 #: The ring's answer, :attr:`BlockRam.LATENCY` cycles after ``raw_address``
                 #: (:class:`RawRing`).
-                "raw_beat": In(8 * width),
+                "raw_beat": In(shape.bits),
                 #: From the Compressor. A block can be read before its report is given, and so some cycles
                 #: before its order: it is there for its first command, and none is waited for.
                 "blocks": In(BlockReader(shape)),
-                "m_axis": Out(AXIStream(width)),  #: The frames.
+                "m_axis": Out(AXIStream(shape.bytes)),  #: The frames.
             }
         )
 

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..codec.shape import USUAL, EngineShape
 from ..control.counters import frame_report
-from ..parts.beat import Beat
 from ..parts.queue import ElasticQueue, PushQueue
+from ..parts.width import Width
 from .frame_recorder import FrameRecord
 from .transmit_judging import JudgedFrame, TransmitJudging
 from .transmit_settling import BlockSums, TransmitSettling, frame_order
@@ -51,7 +51,7 @@ class TransmitDecision(wiring.Component):
         )
 
     @staticmethod
-    def pace_of(width: Beat) -> int:
+    def pace_of(width: Width) -> int:
         """Count the fewest cycles per frame, for :class:`FrameInput`."""
         return TransmitJudging.pace_of(width)
 

@@ -12,9 +12,9 @@ from inceptionn.wire import PROTOCOL_TCP, PROTOCOL_UDP, SHIM_BYTES, SHIM_MAGIC, 
 from ..codec.shape import USUAL, EngineShape
 from ..frame.flow_table import FlowTable
 from ..frame.header_fields import IPV4
-from ..parts.beat import Beat
 from ..parts.checksum import swap16
 from ..parts.pipeline import Pipeline
+from ..parts.width import Width
 from .frame_recorder import FrameRecord
 
 
@@ -59,7 +59,7 @@ class TransmitJudging(wiring.Component):
         )
 
     @staticmethod
-    def pace_of(width: Beat) -> int:
+    def pace_of(width: Width) -> int:
         """Count the fewest cycles per frame."""
         return 2 if width.headers_in_one_beat else 4
 

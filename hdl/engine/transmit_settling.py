@@ -11,13 +11,13 @@ from inceptionn.wire import SHIM_BYTES, Verdict
 
 from ..codec.shape import USUAL, EngineShape
 from ..control.counters import frame_report
-from ..parts.beat import BURST, Beat
 from ..parts.checksum import add16, canonical16, swap16
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .transmit_judging import JudgedFrame
 
 
-def frame_order(width: Beat = BURST) -> data.StructLayout:
+def frame_order(width: Width = BURST) -> data.StructLayout:
     """Return the layout of the assembler's order for a frame (or a piece of one)."""
     return data.StructLayout(
         {

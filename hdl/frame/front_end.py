@@ -11,8 +11,8 @@ from inceptionn.wire import SHIM_BYTES
 
 from ..control.config import EngineConfig
 from ..parts.axi import AXIStream
-from ..parts.beat import BURST, Beat
 from ..parts.delay import delayed_stream
+from ..parts.width import BURST, Width
 from .frame_input import FrameInput, frame_beat
 from .header_parser import HeaderParser, parsed_frame
 from .payload_realigner import PayloadRealigner, payload_burst
@@ -41,10 +41,10 @@ class FrontEnd(wiring.Component):
         (:class:`HeaderParser`).
     pace : :class:`int`
         Fewest cycles per frame (:class:`FrameInput`).
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
-    def __init__(self, width: Beat = BURST, *, transmit: bool, pace: int = 1):
+    def __init__(self, width: Width = BURST, *, transmit: bool, pace: int = 1):
         self.width = width
         self.transmit = transmit
         self.pace = pace
@@ -71,7 +71,7 @@ class FrontEnd(wiring.Component):
         )
 
     @staticmethod
-    def delay_of(width: Beat) -> int:
+    def delay_of(width: Width) -> int:
         """Count the cycles by which a beat is delayed: those of the parser and one more."""
         return HeaderParser.latency_of(width) + 1
 

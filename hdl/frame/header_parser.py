@@ -17,8 +17,8 @@ from inceptionn.wire import (
 )
 
 from ..control.config import EngineConfig
-from ..parts.beat import BURST, Beat
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .frame_input import frame_beat
 from .header_checks import (
     Headers,
@@ -59,7 +59,7 @@ class ParsedHeader(data.Struct):
     config: EngineConfig  # sampled with the frame's first beat
 
 
-def parsed_frame(width: Beat = BURST) -> data.StructLayout:
+def parsed_frame(width: Width = BURST) -> data.StructLayout:
     """Return the layout of the parser's result for a frame."""
     return data.StructLayout(
         {
@@ -96,10 +96,10 @@ class HeaderParser(wiring.Component):
     transmit : :class:`bool`
         Adds the transmit side's checks: valid codec parameters; payload too short, too long, not a
         multiple of 4. The receive side checks that the payload has room for a shim (``NO_SHIM``).
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
-    def __init__(self, width: Beat = BURST, *, transmit: bool):
+    def __init__(self, width: Width = BURST, *, transmit: bool):
         self.width = width
         self.latency = self.latency_of(self.width)
         self.transmit = transmit
@@ -118,7 +118,7 @@ class HeaderParser(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from the beat that completes the header fields, or from the only beat."""
         return 4 - width.parsed_beat
 

@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import BURST, Beat
 from ..parts.checksum import OnesComplementSum
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .frame_input import frame_beat
 from .header_fields import L4, VLAN
 from .header_parser import parsed_frame
@@ -23,7 +23,7 @@ class HeaderSum(wiring.Component):
     or the frame's end, whichever is first, after :attr:`latency` cycles: 7 with 8 lanes, 8 with 16.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -39,7 +39,7 @@ class HeaderSum(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from the last beat of the headers to its frame's sum."""
         return 1 + OnesComplementSum.latency_of(width)
 

@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..parts.beat import BURST, Beat
 from ..parts.checksum import swap16
+from ..parts.width import BURST, Width
 from .header_fields import IPV4, L3, L4, MAX_TCP_BYTES, TCP, UDP, VLAN
 
 _MOST_HEADER_BYTES = VLAN.size + L4 + MAX_TCP_BYTES
@@ -33,7 +33,9 @@ _FIELDS = (
 )
 
 
-def patched_word(marks: Any, word: int, fields: dict[str, Value], width: Beat = BURST) -> tuple[Value, Value]:
+def patched_word(
+    marks: Any, word: int, fields: dict[str, Value], width: Width = BURST
+) -> tuple[Value, Value]:
     """Tell whether ``word`` of the beat is one of ``fields``; return its 16 bits in ``tdata``'s byte order.
 
     ``marks``: a :class:`HeaderMarks`. ``fields``: values in host order by name:
@@ -55,7 +57,7 @@ class HeaderWalk(wiring.Component):
     next cycle on.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.words = self.width.words
         super().__init__(

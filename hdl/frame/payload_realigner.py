@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import SHIM_BYTES
 
-from ..parts.beat import BURST, Beat
 from ..parts.delay import copies
 from ..parts.pipeline import Pipeline
+from ..parts.width import BURST, Width
 from .frame_input import frame_beat
 
 
-def payload_run(width: Beat = BURST) -> data.StructLayout:
+def payload_run(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a run: its bytes' position in a frame, in :class:`PayloadRealigner`'s units.
 
     ``skip``: beats from the frame's second beat (with 16 lanes its first) to the one in which the run begins.
@@ -28,7 +28,7 @@ def payload_run(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def payload_burst(width: Beat = BURST) -> data.StructLayout:
+def payload_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst of a run."""
     return data.StructLayout(
         {
@@ -57,7 +57,7 @@ class PayloadRealigner(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         members = {
             #: In the cycle before the frame's second beat; with 16 lanes before its first.

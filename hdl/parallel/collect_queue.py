@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out
 
 from ..frame.frame_input import FrameInput
 from ..parts.axi import AXIStream
-from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.queue import PushQueue
+from ..parts.width import BURST, Width
 from .dispatch_queue import check_engines
 
 
-def piece_layout(engines: int, width: Beat = BURST) -> data.StructLayout:
+def piece_layout(engines: int, width: Width = BURST) -> data.StructLayout:
     """Return the layout of words that are ready: of a frame, or a piece of one too long to be kept whole.
 
     ``end``: of the frame; ``ending`` (bytes of the last word modulo its width) and ``bad`` count then.
@@ -42,7 +42,7 @@ class CollectQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
-    width : :class:`Beat`
+    width : :class:`Width`
         Of an engine.
     """
 
@@ -52,7 +52,7 @@ class CollectQueue(wiring.Component):
     """Words of a piece: 16 KiB at two engines of 8 lanes, half of the memory."""
     _MARGIN = 8  # beats that come when `room` has fallen, and the words that are still being read
 
-    def __init__(self, engines: int, width: Beat = BURST):
+    def __init__(self, engines: int, width: Width = BURST):
         check_engines(engines)
         self.burst_bytes = width.bytes
         self.engines = engines

@@ -8,11 +8,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream
-from ..parts.beat import BURST, Beat
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
+from ..parts.width import BURST, Width
 
 
 def check_engines(engines: int) -> None:
@@ -21,7 +21,7 @@ def check_engines(engines: int) -> None:
         raise ValueError(f"engines side by side must be 2 or 4, not {engines!r}")
 
 
-def word_layout(engines: int, width: Beat = BURST) -> data.StructLayout:
+def word_layout(engines: int, width: Width = BURST) -> data.StructLayout:
     """Return the layout of a beat of the wide stream: ``engines`` bursts.
 
     ``count`` is its bytes, ``bad`` counts with ``last``.
@@ -43,14 +43,14 @@ class DispatchQueue(wiring.Component):
     ----------
     engines : :class:`int`
         Bursts in a word, 2 or 4.
-    width : :class:`Beat`
+    width : :class:`Width`
         Of an engine.
     """
 
     DEPTH = 512  # words: what block RAMs of series 7 hold at their greatest width
     SLACK = 8
 
-    def __init__(self, engines: int, width: Beat = BURST):
+    def __init__(self, engines: int, width: Width = BURST):
         check_engines(engines)
         self.burst_bytes = width.bytes
         self.engines = engines

@@ -8,11 +8,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream, keep_of
-from ..parts.beat import BURST, Beat
 from ..parts.elastic_register import ElasticRegister
 from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
+from ..parts.width import BURST, Width
 from .collect_queue import CollectQueue, piece_layout
 from .dispatch_queue import check_engines
 from .packet_dispatch import MOST_FRAMES, dispatched
@@ -32,11 +32,11 @@ class PacketCollect(wiring.Component):
     ----------
     engines : :class:`int`
         Number of engines and bursts in a word, 2 or 4.
-    width : :class:`Beat`
+    width : :class:`Width`
         Of an engine.
     """
 
-    def __init__(self, engines: int, width: Beat = BURST):
+    def __init__(self, engines: int, width: Width = BURST):
         check_engines(engines)
         burst = width.bytes
         self.engines = engines
@@ -56,7 +56,7 @@ class PacketCollect(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         numbers = range(self.engines)
-        width = self.engines * self.width.bytes
+        word_bits = self.engines * self.width.bits
         frame = self.frames.payload
         m.submodules.order = order = PushQueue(numbers, MOST_FRAMES * self.engines, 0)
         m.d.comb += [order.i.valid.eq(self.frames.valid), order.i.payload.eq(frame.owner)]
@@ -89,7 +89,7 @@ class PacketCollect(wiring.Component):
             order.o.ready.eq(offered & job.i.ready & job.i.payload.piece.end),
         ]
 
-        layout = data.StructLayout({"data": 8 * width, "last": 1, "bad": 1, "ending": range(width)})
+        layout = data.StructLayout({"data": word_bits, "last": 1, "bad": 1, "ending": range(word_bits // 8)})
         m.submodules.output = output = PushQueue(layout, 32, BlockRam.LATENCY + 4)
         left = Signal(range(CollectQueue.MOST_WORDS))  # words of the piece after the next one, once begun
         begun = Signal()
@@ -122,7 +122,7 @@ class PacketCollect(wiring.Component):
         p.until(BlockRam.LATENCY)
         m.d.sync += [
             output.i.valid.eq(p.go),
-            output.i.payload.data.eq(Cat(queue.data for queue in queues).word_select(p.engine, 8 * width)),
+            output.i.payload.data.eq(Cat(queue.data for queue in queues).word_select(p.engine, word_bits)),
             output.i.payload.last.eq(p.last),
             output.i.payload.bad.eq(p.last & p.bad),
             output.i.payload.ending.eq(p.ending),

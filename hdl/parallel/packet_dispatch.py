@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Out
 from ..control.config import EngineConfig
 from ..frame.frame_input import FrameInput
 from ..parts.axi import AXIStream
-from ..parts.beat import BURST, Beat
 from ..parts.queue import PushQueue
+from ..parts.width import BURST, Width
 from .dispatch_queue import DispatchQueue, check_engines, word_layout
 from .flow_sharing import HEADER_BYTES, FlowSharing
 
@@ -55,11 +55,11 @@ class PacketDispatch(wiring.Component):
         Number of engines and bursts in a word, 2 or 4.
     flows : :class:`bool`
         Whether the engines have flow tables.
-    width : :class:`Beat`
+    width : :class:`Width`
         Of an engine.
     """
 
-    def __init__(self, engines: int, width: Beat = BURST, *, flows: bool):
+    def __init__(self, engines: int, width: Width = BURST, *, flows: bool):
         check_engines(engines)
         burst = width.bytes
         self.engines = engines

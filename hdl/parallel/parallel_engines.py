@@ -50,14 +50,14 @@ class ParallelEngines(wiring.Component):
 
     def __init__(self, engines: int, shape: EngineShape = USUAL, *, transmit: bool):
         check_engines(engines)
-        width = engines * shape.bytes
+        data_bytes = engines * shape.bytes
         self.engines = engines
         self.transmit = transmit
         self.shape = shape
         super().__init__(
             {
-                "s_axis": In(AXIStream(width)),  #: Frames in.
-                "m_axis": Out(AXIStream(width)),  #: Frames out, in the same order.
+                "s_axis": In(AXIStream(data_bytes)),  #: Frames in.
+                "m_axis": Out(AXIStream(data_bytes)),  #: Frames out, in the same order.
                 "config": In(EngineConfig),  #: As of the engine.
                 **({"bf16_tos": In(8)} if shape.bf16 else {}),  #: As of the engine.
                 #: As of the engine.

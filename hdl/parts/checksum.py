@@ -8,8 +8,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from .beat import BURST, Beat
 from .pipeline import Pipeline
+from .width import BURST, Width
 
 
 def swap16(word: Value) -> Value:
@@ -47,12 +47,12 @@ class OnesComplementSum(wiring.Component):
 
     Parameters
     ----------
-    width : :class:`Beat`
+    width : :class:`Width`
     carries : :class:`int`
         One-bit numbers that are added besides, at most one for each word.
     """
 
-    def __init__(self, width: Beat = BURST, *, carries: int = 0):
+    def __init__(self, width: Width = BURST, *, carries: int = 0):
         self.width = width
         self.words = self.width.words
         self.latency = self.latency_of(self.width)
@@ -70,7 +70,7 @@ class OnesComplementSum(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from ``last`` to the sum."""
         return exact_log2(width.words) + 2
 

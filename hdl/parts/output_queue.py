@@ -8,11 +8,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .axi import AXIStream
-from .beat import BURST, Beat
 from .queue import ElasticQueue
+from .width import BURST, Width
 
 
-def output_beat(width: Beat = BURST) -> data.StructLayout:
+def output_beat(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a beat with its length packed.
 
     ``ending`` is the last beat's bytes modulo its width (0: all).
@@ -29,12 +29,12 @@ class OutputQueue(wiring.Component):
     ----------
     slack : :class:`int`
         Most pushes that can follow after ``room`` has fallen.
-    width : :class:`Beat`
+    width : :class:`Width`
     """
 
     DEPTH = 32
 
-    def __init__(self, slack: int, width: Beat = BURST):
+    def __init__(self, slack: int, width: Width = BURST):
         self.data_bytes = width.bytes
         self.slack = slack
         super().__init__(

@@ -15,7 +15,7 @@ import pytest
 from inceptionn import cli
 from inceptionn.boards import output_folder
 from inceptionn.hdl.codec.paper.shifter_tree import ShifterTree
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.parts.width import Width
 from inceptionn.hdl.verilog import convert
 
 STREAM = {"tdata": 256, "tkeep": 32, "tuser": 1, "tlast": 1, "tvalid": 1, "tready": 1}
@@ -173,7 +173,7 @@ def test_header(module: str, generated: Path) -> None:
 
 def test_source_hash_is_the_circuits() -> None:
     """The same for the same circuit, another for another."""
-    first, again, other = (convert(ShifterTree(Beat(lanes)), "inceptionn_tree") for lanes in (8, 8, 16))
+    first, again, other = (convert(ShifterTree(Width(lanes)), "inceptionn_tree") for lanes in (8, 8, 16))
     assert first == again
     assert first.splitlines()[2] != other.splitlines()[2]
 

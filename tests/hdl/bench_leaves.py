@@ -13,7 +13,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from compressor_blocks import BEAT_BYTES, Packing
 from lockstep import Lockstep
@@ -41,11 +41,11 @@ async def align(tb: Lockstep, packing: Packing, sizes: list[int], gaps: float = 
         last, vector = index == len(sizes) - 1, random.randbytes(size)
         for extra, beat, done in packing.push(vector, last, tb.now):
             found = {"beats_payload": int.from_bytes(beat, "little")} if beat else {}
-            tb.due(AlignmentUnit.latency_of(BEAT) + extra, beats_valid=bool(beat), done=done, **found)
+            tb.due(AlignmentUnit.latency_of(WIDTH) + extra, beats_valid=bool(beat), done=done, **found)
             beats += bool(beat)
         payload = {"last": last, "size": size, "data": int.from_bytes(vector, "little")}
         await tb.cycle(vectors_valid=1, vectors_payload=payload)
-    if not BEAT.payload_overlaps:
+    if not WIDTH.payload_overlaps:
         await tb.cycle(vectors_payload={"data": 0})
     return beats
 
@@ -94,7 +94,7 @@ async def add(tb: Lockstep, data: bytes, gaps: float = 0.0, alone: bool = False)
             await tb.cycle(beat=random.getrandbits(8 * BEAT_BYTES))
         last = index == len(steps) - 1
         if last:
-            tb.due(OnesComplementSum.latency_of(BEAT), sums_valid=1, sums_payload=fold(total))
+            tb.due(OnesComplementSum.latency_of(WIDTH), sums_valid=1, sums_payload=fold(total))
         shown = random.getrandbits(8 * BEAT_BYTES) if beat is None else int.from_bytes(beat, "little")
         await tb.cycle(valid=beat is not None, last=last, beat=shown)
 
@@ -136,7 +136,7 @@ async def sum_holds(tb: Lockstep) -> None:
     """Between two results the first one stays, whatever goes on after it."""
     await add(tb, b"\x01\x02" * (BEAT_BYTES // 2))
     for _ in range(40):
-        tb.due(OnesComplementSum.latency_of(BEAT), sums_payload=fold(0x0201 * BEAT_BYTES // 2))
+        tb.due(OnesComplementSum.latency_of(WIDTH), sums_payload=fold(0x0201 * BEAT_BYTES // 2))
         await tb.cycle(valid=1, beat=random.getrandbits(8 * BEAT_BYTES))
 
 
@@ -228,7 +228,7 @@ class Ring:
 
     async def step(self, *, write: bool = False, read: bool = False) -> None:
         """One cycle, in which a beat comes, the reader passes one that is there, or both."""
-        beat = random.getrandbits(BEAT.bits)
+        beat = random.getrandbits(WIDTH.bits)
         if self.held:
             self.tb.due(BlockRam.LATENCY, beat=self.held[0])
         await self.tb.cycle(beats_valid=write, beats_payload=beat)
@@ -289,7 +289,7 @@ MEMORY = Leaf((reads_and_writes,), ("write",))
 LEAVES = {
     "alignment_unit": Leaf(
         (every_level_and_size, blocks_back_to_back), ("vectors_valid",), {"beats_valid": 0, "done": 0},
-        {"vectors_payload": block_vector(BEAT)},
+        {"vectors_payload": block_vector(WIDTH)},
     ),
     "checksum": Leaf((sums_back_to_back, edges_of_sums, sum_holds), ("valid", "last"), {"sums_valid": 0}),
     "memory": MEMORY,

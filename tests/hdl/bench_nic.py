@@ -26,7 +26,7 @@ from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, Verdict, parameters
 
 BRIEF = bench_parameters().get("brief", False)
-WIDTH = bench_parameters().get("engines", 1) * BURST_BYTES
+BEAT_BYTES = bench_parameters().get("engines", 1) * BURST_BYTES
 """Bytes of a beat."""
 SETTLE = 96
 """Cycles after a frame's last beat in which its report reaches the counters, reads going on."""
@@ -134,7 +134,7 @@ class TB(TestBench):
         stimuli = list(stimuli)
         for stimulus in stimuli:
             size = len(stimulus.frame)
-            rest = (size - 1) % WIDTH + 1
+            rest = (size - 1) % BEAT_BYTES + 1
             # tuser means something with tlast only; noise before it.
             user = [random.getrandbits(1)] * (size - rest) + [int(stimulus.bad)] * rest
             await self.sources[direction].send(AxiStreamFrame(stimulus.frame, tuser=user))

@@ -9,7 +9,7 @@ from harness import Fault, Harness, Proof
 
 from inceptionn.hdl.control.config import EngineConfig
 from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.parts.width import Width
 from inceptionn.wire import Verdict
 
 FIELDS = 58
@@ -104,7 +104,7 @@ def verdict_of(
     return verdict, fields
 
 
-def run_claims(h: Harness, result: Any, clear: Value, width: Beat, *, transmit: bool) -> None:
+def run_claims(h: Harness, result: Any, clear: Value, width: Width, *, transmit: bool) -> None:
     """Claim that the run is the payload, on receive what follows the shim of 8 bytes.
 
     The fields of the header that say where it lies have claims of their own.
@@ -128,17 +128,17 @@ def run_claims(h: Harness, result: Any, clear: Value, width: Beat, *, transmit: 
 
 def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
     """Any frame of any length, one after the other; the first one or two beats hold the headers."""
-    dut = HeaderParser(Beat(lanes, bf16=bf16), transmit=transmit)
+    dut = HeaderParser(Width(lanes, bf16=bf16), transmit=transmit)
     inside = h.add(dut)
-    m, width = h.m, Beat(lanes).bytes
-    data, valid, last = h.anything(8 * width, "data"), h.anything(1, "valid"), h.anything(1, "last")
-    count = h.anything(range(1, width + 1), "count")
+    m, beat_bytes = h.m, Width(lanes).bytes
+    data, valid, last = h.anything(8 * beat_bytes, "data"), h.anything(1, "valid"), h.anything(1, "last")
+    count = h.anything(range(1, beat_bytes + 1), "count")
     config_bits = EngineConfig.as_shape().size
     # With bf16 lanes, their ToS byte follows.
     settings = h.anything(config_bits + 8 * bf16, "settings")
     h.assume(
         "a beat has at least one byte, and all of them unless it is the last",
-        (count != 0) & (last | (count == width)),
+        (count != 0) & (last | (count == beat_bytes)),
     )
     place = Signal(2)
     with m.If(valid):
@@ -151,13 +151,13 @@ def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
         *([dut.bf16_tos.eq(settings[config_bits:])] if bf16 else []),
     ]  # fmt: skip
     # The frame's first bytes, its size so far, and the settings at its first beat.
-    head, head_count, kept = Signal(8 * width), Signal.like(count), Signal.like(settings)
+    head, head_count, kept = Signal(8 * beat_bytes), Signal.like(count), Signal.like(settings)
     with m.If(first):
         m.d.sync += [head.eq(data), head_count.eq(count), kept.eq(settings)]
     one_beat = lanes > 8
     whole = first if one_beat else second | (first & last)
     frame = named(h, "frame", data if one_beat else Mux(first, data, Cat(head, data)))
-    size = count if one_beat else Mux(first, count, width + count)
+    size = count if one_beat else Mux(first, count, beat_bytes + count)
     if not one_beat:
         outer = bytes_at(head, 12, 2)
         inner = bytes_at(head, 16, 2)
@@ -186,7 +186,7 @@ def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
         ~settled | (result.clear == (came & (verdict == 0))),
     )
     result_claims(h, result, found, (verdict, fields, config))
-    run_claims(h, result, found & (verdict == 0), Beat(lanes), transmit=transmit)
+    run_claims(h, result, found & (verdict == 0), Width(lanes), transmit=transmit)
     if bf16:
         h.cover("bf16 lanes", found & (verdict == 0) & fields["bf16"])
 
@@ -235,10 +235,10 @@ PROOFS = tuple(
         f"header_parser, {'transmit' if transmit else 'receive'}, {lanes} lanes{', bf16' if bf16 else ''}",
         partial(header_parser, transmit, lanes, bf16),
         # The least that induction needs; covers and faults show a cycle later.
-        HeaderParser.latency_of(Beat(lanes)) + 1,
+        HeaderParser.latency_of(Width(lanes)) + 1,
         faults,
-        cover_depth=HeaderParser.latency_of(Beat(lanes)) + 2,
-        refute_depth=HeaderParser.latency_of(Beat(lanes)) + 2,
+        cover_depth=HeaderParser.latency_of(Width(lanes)) + 2,
+        refute_depth=HeaderParser.latency_of(Width(lanes)) + 2,
     )
     for transmit, lanes, bf16, faults in (
         (True, 8, False, (

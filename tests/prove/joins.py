@@ -15,10 +15,10 @@ from inceptionn.hdl.codec.paper.shifter_tree import ShifterTree
 from inceptionn.hdl.codec.planes.dequantisation_unit import DequantisationUnit
 from inceptionn.hdl.codec.planes.lane_quantiser import LaneQuantiser
 from inceptionn.hdl.codec.planes.plane_unit import PlaneUnit
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.joining import join_parts
 from inceptionn.hdl.parts.pipeline import Pipeline
 from inceptionn.hdl.parts.rotation import rotate_in_stages, rotate_left_bytes
+from inceptionn.hdl.parts.width import Width
 
 WIDTHS = (8, 16)
 _READ = ("lane", "present", "e0", "t", "b")
@@ -66,7 +66,7 @@ def shifter_tree(lanes: int, h: Harness) -> None:
 
     A join has proofs of its own.
     """
-    dut = ShifterTree(Beat(lanes))
+    dut = ShifterTree(Width(lanes))
     inside = h.add(dut)
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
     h.m.d.comb += [dut.tags.eq(tags), dut.vectors.eq(vectors)]
@@ -98,7 +98,7 @@ def shifter_tree(lanes: int, h: Harness) -> None:
 
 def compression_unit(lanes: int, h: Harness) -> None:
     e0, t, b = free_parameters(h)
-    dut = CompressionUnit(Beat(lanes))
+    dut = CompressionUnit(Width(lanes))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
     h.m.d.comb += [dut.burst.eq(burst), dut.present.eq(present), dut.e0.eq(e0), dut.t.eq(t), dut.b.eq(b)]
@@ -143,7 +143,7 @@ def compression_unit(lanes: int, h: Harness) -> None:
 
 
 def decompression_unit(lanes: int, h: Harness) -> None:
-    dut = DecompressionUnit(Beat(lanes))
+    dut = DecompressionUnit(Width(lanes))
     h.add(dut)
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
     base = h.anything(8, "base")
@@ -164,7 +164,7 @@ def decompression_unit(lanes: int, h: Harness) -> None:
 
 def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
     """From the lanes' integers on, which the quantiser's own proof covers."""
-    e0, dut = any_e0(h), PlaneUnit(Beat(lanes, bf16=bf16))
+    e0, dut = any_e0(h), PlaneUnit(Width(lanes, bf16=bf16))
     inside = h.add(dut)
     burst, present = h.anything(32 * lanes, "burst"), h.anything(lanes, "present")
     is_bf16 = h.anything(1, "is_bf16") if bf16 else C(0, 1)
@@ -304,7 +304,7 @@ def plane_group(h: Harness, inside: Inside, group: int, prefix: str, late_bf16: 
 
 def dequantisation_unit(lanes: int, bf16: bool, h: Harness) -> None:
     """Claim what each lane's block reads and where its value goes; the block has a proof of its own."""
-    e0, dut = any_e0(h), DequantisationUnit(Beat(lanes, bf16=bf16))
+    e0, dut = any_e0(h), DequantisationUnit(Width(lanes, bf16=bf16))
     inside = h.add(dut)
     codes, data = h.anything(4 * (lanes // 8), "codes"), h.anything(32 * lanes, "data")
     absent = h.anything(lanes, "absent")
@@ -384,16 +384,16 @@ PROOFS = (
     ),
     *(
         Proof(f"shifter_tree, {lanes} lanes", partial(shifter_tree, lanes),
-              ShifterTree.latency_of(Beat(lanes)) + 2, (
+              ShifterTree.latency_of(Width(lanes)) + 2, (
             Fault("codec.paper.shifter_tree", "tag == TAG_BYTES.index(2)", "tag >= TAG_BYTES.index(2)"),
         ))
         for lanes in WIDTHS
     ),
     *(
         Proof(f"compression_unit, {lanes} lanes", partial(compression_unit, lanes),
-              ShifterTree.latency_of(Beat(lanes)) + 1,
+              ShifterTree.latency_of(Width(lanes)) + 1,
               tuple(Fault("codec.paper.compression_unit", old, new) for old, new in faults),
-              **_to(CompressionUnit.latency_of(Beat(lanes))))
+              **_to(CompressionUnit.latency_of(Width(lanes))))
         for lanes, faults in (
             # With 16 lanes, one that a short run shows.
             (8, (
@@ -412,7 +412,7 @@ PROOFS = (
     ),
     *(
         Proof(f"plane_unit, {lanes} lanes{', bf16' if bf16 else ''}", partial(plane_unit, lanes, bf16),
-              LaneQuantiser.LATENCY + 3, faults, **_to(PlaneUnit.latency_of(Beat(lanes))))
+              LaneQuantiser.LATENCY + 3, faults, **_to(PlaneUnit.latency_of(Width(lanes))))
         for lanes, bf16, faults in (
             (8, False, (
                 Fault(_PLANES, "min(plane + 1, _MOST_PLANES)", "min(plane + 1, 13)"),

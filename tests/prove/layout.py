@@ -9,7 +9,7 @@ from harness import Fault, Harness, Inside, Proof
 from queues import Ring
 
 from inceptionn.hdl.engine.receive_layout import ReceiveLayout, _Plan
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.parts.width import Width
 
 SHIM = 8
 """Bytes after a restored frame's headers, at least."""
@@ -74,7 +74,7 @@ class Model:
 
 def receive_layout(lanes: int, h: Harness) -> None:
     """Any frames with any orders; a part is held to the order in force and to its beat."""
-    width = Beat(lanes)
+    width = Width(lanes)
     dut = ReceiveLayout(width)
     inside = h.add(dut)
     m, bits = h.m, width.place_bits

@@ -8,7 +8,7 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from harness import Fault, Harness, Inside, Proof
 
 from inceptionn.hdl.codec.alignment_unit import AlignmentUnit
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.parts.width import Width
 
 
 def byte_of(value: Value, place: Value) -> Value:
@@ -38,7 +38,7 @@ def parts(was: Delayed, cycles: int, place: Value) -> tuple[Value, Value]:
 
 def alignment_unit(lanes: int, h: Harness) -> None:
     """Any blocks of any vectors; beats and ends are a line, of which one leaves in each cycle."""
-    width = Beat(lanes)
+    width = Width(lanes)
     dut = AlignmentUnit(width)
     inside = h.add(dut)
     m, beat_bytes, bits, split = h.m, width.bytes, width.place_bits, dut.latency - 1
@@ -119,7 +119,7 @@ def alignment_unit(lanes: int, h: Harness) -> None:
 
 
 def invariants_of_items(
-    h: Harness, inside: Inside, width: Beat, was: Delayed, item: Callable[[str, int], Value], place: Value
+    h: Harness, inside: Inside, width: Width, was: Delayed, item: Callable[[str, int], Value], place: Value
 ) -> None:
     """Claim what each stage of the pipeline holds, so that the induction takes one stage after the other."""
     split, overlaps = width.place_bits // 2 + 2, width.payload_overlaps
@@ -175,7 +175,7 @@ def invariants_of_items(
             h.invariant("the stages keep second beats", inside[f"stages.over_{cycles}"] == was("two", cycles))
 
 
-def invariants_of_rotation(h: Harness, inside: Inside, width: Beat, was: Delayed, place: Value) -> None:
+def invariants_of_rotation(h: Harness, inside: Inside, width: Width, was: Delayed, place: Value) -> None:
     """Where each stage has the byte that its vector gives to ``place``."""
     digits = width.place_bits // 2
     split, overlaps = digits + 2, width.payload_overlaps

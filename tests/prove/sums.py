@@ -6,8 +6,8 @@ from functools import partial
 from amaranth.hdl import Cat, Mux, Signal, Value
 from harness import Fault, Harness, Inside, Proof
 
-from inceptionn.hdl.parts.beat import Beat
 from inceptionn.hdl.parts.checksum import OnesComplementSum, add16, canonical16, fold17
+from inceptionn.hdl.parts.width import Width
 
 MODULUS = 0xFFFF
 TOTAL_BITS = 29
@@ -46,7 +46,7 @@ def sum_of(h: Harness, inside: Inside, words: list[Value], bits: list[Value], co
 
 def checksum(lanes: int, carries: int, h: Harness) -> None:
     """Compare with the sum of all words of a run of beats, as a number of 29 bits."""
-    dut = OnesComplementSum(Beat(lanes), carries=carries)
+    dut = OnesComplementSum(Width(lanes), carries=carries)
     inside = h.add(dut)
     beat, carry = h.anything(16 * dut.words, "beat"), h.anything(carries, "carry")
     valid, last = h.anything(1, "valid"), h.anything(1, "last")
@@ -93,8 +93,8 @@ PROOFS = (
     )),
     *(
         Proof(f"checksum, {lanes} lanes{f', {carries} carries' if carries else ''}",
-              partial(checksum, lanes, carries), OnesComplementSum.latency_of(Beat(lanes)) + 2, faults,
-              refute_depth=OnesComplementSum.latency_of(Beat(lanes)) + 3)
+              partial(checksum, lanes, carries), OnesComplementSum.latency_of(Width(lanes)) + 2, faults,
+              refute_depth=OnesComplementSum.latency_of(Width(lanes)) + 3)
         for lanes, carries, faults in (
             (8, 0, (
                 Fault(_CHECKSUM, "Mux(last, 0, accumulated)", "accumulated"),

@@ -8,9 +8,9 @@ from amaranth.lib import data
 
 from inceptionn.wire import GROUP_LANES, Tag
 
-from ...parts.beat import BURST, Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 from .. import block_statistics
 
 
@@ -23,7 +23,7 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(12, 4)  # lanes by tag; absent lanes are not counted
 
 
-def compressed_burst(width: Beat = BURST) -> data.StructLayout:
+def compressed_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of the Compression Unit's output for a burst, without its vector."""
     return data.StructLayout(
         {
@@ -38,7 +38,7 @@ def compressed_burst(width: Beat = BURST) -> data.StructLayout:
 class BlockStatistics(block_statistics.BlockStatistics):
     """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`)."""
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         super().__init__(width, Statistics, {"bursts": compressed_burst(width)})  #: With the burst's vector.
 
     def elaborate(self, platform: Any) -> Module:

@@ -8,9 +8,9 @@ from amaranth.lib.wiring import Out
 
 from inceptionn.wire import GROUP_LANES, LANE_BYTES
 
-from ...parts.beat import BURST, Beat
 from ...parts.delay import delayed
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 from ..ring_window import RingWindow, digit_amounts, digits_of, pick
 from .tag_decoder import vector_bytes
 
@@ -22,7 +22,7 @@ class BurstBuffer(RingWindow):
     lanes 8. Its tags come with them as ``vector_tags``. The marks of a request are ``tags``, 2 bits per lane.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         outputs = {
             #: Lane *i*'s vector right-aligned in bits 32i+31..32i, with arbitrary bits above its size.
             "vectors": Out(width.bits),
@@ -31,7 +31,7 @@ class BurstBuffer(RingWindow):
         super().__init__(width, ("tags", 2 * width.lanes), outputs)
 
     @classmethod
-    def latency_of(cls, width: Beat) -> int:
+    def latency_of(cls, width: Width) -> int:
         """Count the cycles from a held request to its vectors: the window, and the lanes' own shifts."""
         return cls.window_latency(width) + len(digits_of(width.place_bits))
 

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import LANE_BYTES
 
-from ...parts.beat import BURST, Beat
 from ...parts.delay import delayed
+from ...parts.width import BURST, Width
 from .compression_block import CompressionBlock
 from .shifter_tree import ShifterTree
 
@@ -22,7 +22,7 @@ class CompressionUnit(wiring.Component):
     ``cleared`` leave with the vector they belong to.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -41,7 +41,7 @@ class CompressionUnit(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from input to output."""
         return CompressionBlock.LATENCY + ShifterTree.latency_of(width)
 

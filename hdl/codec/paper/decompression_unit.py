@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...parts.beat import BURST, Beat
+from ...parts.width import BURST, Width
 from .decompression_block import DecompressionBlock
 
 
@@ -19,7 +19,7 @@ class DecompressionUnit(wiring.Component):
 
     LATENCY = DecompressionBlock.LATENCY
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         super().__init__(
             {

@@ -10,9 +10,9 @@ from amaranth.utils import exact_log2
 
 from inceptionn.wire import LANE_BYTES, TAG_BYTES
 
-from ...parts.beat import BURST, Beat
 from ...parts.joining import join_parts
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 
 
 def bytes_of_tag(tag: Value) -> Value:
@@ -38,7 +38,7 @@ class ShifterTree(wiring.Component):
     16.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -53,7 +53,7 @@ class ShifterTree(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from input to output."""
         return sum(_join_stages(level) for level in range(exact_log2(width.lanes)))
 

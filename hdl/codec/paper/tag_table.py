@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...parts.beat import BURST, Beat
 from ...parts.queue import PushQueue
+from ...parts.width import BURST, Width
 from ..word_table import collect_words, table_words
 
 
@@ -25,7 +25,7 @@ class TagTable(wiring.Component):
     payload and 33 to 64 bytes are in its last burst, so it has one burst less than its frame has beats.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -38,7 +38,7 @@ class TagTable(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from the word that completes a beat to the beat."""
         return 2 if width.groups == 1 else 4
 

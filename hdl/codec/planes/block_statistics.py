@@ -8,10 +8,10 @@ from amaranth.lib import data
 
 from inceptionn.wire import CODES
 
-from ...parts.beat import BURST, Beat
 from ...parts.checksum import OnesComplementSum, add16
 from ...parts.delay import delayed
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 from .. import block_statistics
 from ..word_table import table_words
 from .lane_quantiser import LaneQuantiser
@@ -27,7 +27,7 @@ class Statistics(data.Struct):
     counts: data.ArrayLayout(9, CODES)  # groups by code
 
 
-def coded_burst(width: Beat = BURST) -> data.StructLayout:
+def coded_burst(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst's groups."""
     groups = width.groups
     return data.StructLayout(
@@ -40,7 +40,7 @@ def coded_burst(width: Beat = BURST) -> data.StructLayout:
     )
 
 
-def burst_gain(width: Beat = BURST) -> data.StructLayout:
+def burst_gain(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst's gain, its lossy minus its original lanes.
 
     ``lanes`` has 32 bits of each lane, ``carries`` what is to be added: a bit for each, with bf16 lanes two.
@@ -51,7 +51,7 @@ def burst_gain(width: Beat = BURST) -> data.StructLayout:
 class BlockStatistics(block_statistics.BlockStatistics):
     """Sums and counts over one block (:class:`~..block_statistics.BlockStatistics`)."""
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         super().__init__(
             width,
             Statistics,

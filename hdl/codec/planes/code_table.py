@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import CODE_WORD_GROUPS
 
-from ...parts.beat import BURST, Beat
+from ...parts.width import BURST, Width
 from ..word_table import collect_words, table_words
 from .plane_unit import CODE_BITS
 
 
-def burst_codes(width: Beat = BURST) -> data.StructLayout:
+def burst_codes(width: Width = BURST) -> data.StructLayout:
     """Return the layout of a burst's codes, and its place in its block."""
     return data.StructLayout(
         {
@@ -38,7 +38,7 @@ class CodeTable(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         super().__init__(
             {

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import BF16_LANES, BURST_BYTES, GROUP_LANES, RAW_CODE
 
-from ...parts.beat import BURST, Beat
+from ...parts.width import BURST, Width
 from .lane_dequantiser import LaneDequantiser
 from .lane_quantiser import Z_BITS
 from .plane_unit import CODE_BITS
@@ -25,7 +25,7 @@ class DequantisationUnit(wiring.Component):
 
     LATENCY = LaneDequantiser.LATENCY
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         super().__init__(
             {

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import Out
 
 from inceptionn.wire import BF16_LANES, BURST_BYTES, RAW_CODE
 
-from ...parts.beat import BURST, Beat
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 from ..ring_window import RingWindow, pick
 from .lane_quantiser import Z_BITS
 from .plane_unit import CODE_BITS, code_bytes
@@ -28,7 +28,7 @@ class PlaneBuffer(RingWindow):
     are ``codes``, 4 bits per group.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         groups = width.groups
         codes = CODE_BITS * groups
         self._most = BF16_LANES.code_bytes[RAW_CODE - 1] if width.bf16 else Z_BITS
@@ -41,7 +41,7 @@ class PlaneBuffer(RingWindow):
         super().__init__(width, ("codes", codes + width.bf16), outputs)
 
     @classmethod
-    def latency_of(cls, width: Beat) -> int:
+    def latency_of(cls, width: Width) -> int:
         """Count the cycles from a held request to its data."""
         return cls.window_latency(width) + (0 if width.groups == 1 else _UPPER_STAGES)
 

@@ -9,10 +9,10 @@ from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import BF16_LANES, BURST_BYTES, CODE_BYTES, GROUP_LANES, LANE_BYTES, RAW_CODE
 
-from ...parts.beat import BURST, Beat
 from ...parts.delay import delayed
 from ...parts.joining import join_parts
 from ...parts.pipeline import Pipeline
+from ...parts.width import BURST, Width
 from .lane_quantiser import Z_BITS, LaneQuantiser
 
 CODE_BITS = 4
@@ -47,7 +47,7 @@ class PlaneUnit(wiring.Component):
     makes zeros of fp32 lanes. Both types have the same latency, so bursts of both may follow one another.
     """
 
-    def __init__(self, width: Beat = BURST):
+    def __init__(self, width: Width = BURST):
         self.width = width
         self.latency = self.latency_of(self.width)
         super().__init__(
@@ -66,7 +66,7 @@ class PlaneUnit(wiring.Component):
         )
 
     @staticmethod
-    def latency_of(width: Beat) -> int:
+    def latency_of(width: Width) -> int:
         """Count the cycles from input to output."""
         return LaneQuantiser.LATENCY + 3 + (0 if width.groups == 1 else _JOIN_STAGES)
 

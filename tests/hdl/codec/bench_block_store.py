@@ -7,13 +7,13 @@ from typing import Any
 
 import cocotb
 from block_reader import BlockReader
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from compressor_blocks import BEAT_BYTES, WORDS, Shape, beats_of
 
 from inceptionn.hdl.codec.block_store import block_shape
 from inceptionn.wire import GROUP_LANES, MAX_LANES, TAG_WORD_BYTES
 
-SHAPE = block_shape(BEAT)
+SHAPE = block_shape(WIDTH)
 SLACK = 40
 MOST = MAX_LANES // GROUP_LANES
 """Groups of the longest block."""
@@ -39,7 +39,7 @@ class TB(BlockReader):
         self._fill_up()
 
     def _fill_up(self) -> None:
-        blocks = SLACK if BEAT.payload_overlaps else SLACK // 2
+        blocks = SLACK if WIDTH.payload_overlaps else SLACK // 2
         self.credit = {"tags": SLACK, "data": SLACK, "shapes": blocks}
 
     def add(self, groups: int, data_bytes: int, place: int) -> None:
@@ -160,7 +160,7 @@ async def every_number_of_beats(tb):
     """Blocks whose numbers of beats have each bit in turn, of tags, of data, and of both."""
     for bit in range(MOST.bit_length()):
         for groups, beats in ((1 << bit, 0), (1 << bit, 1 << bit)):
-            tb.add(groups, beats * BEAT_BYTES * GROUP_LANES // BEAT.lanes, random.randrange(WORDS))
+            tb.add(groups, beats * BEAT_BYTES * GROUP_LANES // WIDTH.lanes, random.randrange(WORDS))
     await tb.finish()
 
 

@@ -15,15 +15,15 @@ from typing import Any
 import cocotb
 import numpy as np
 from block_reader import BlockReader
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import FallingEdge
 from compressor_blocks import (
     ALL_PARAMETERS,
     CODEC,
     DEFAULT,
+    LANES,
     LENGTHS,
     TYPES,
-    WIDTH,
     WORDS,
     Group,
     any_parameters,
@@ -39,9 +39,9 @@ from inceptionn.sim.golden.codec import Bits
 from inceptionn.sim.golden.values import KINDS
 from inceptionn.wire import FP32_LANES, GROUP_LANES, MAX_LANES, LaneType, Parameters
 
-READY = {"paper": {8: 22, 16: 26}, "planes": {8: 20, 16: 24}}[CODEC][WIDTH]
+READY = {"paper": {8: 22, 16: 26}, "planes": {8: 20, 16: 24}}[CODEC][LANES]
 """Cycles from a block's last burst until it can be read, as the component promises."""
-LATE = {8: 8, 16: 16}[WIDTH]
+LATE = {8: 8, 16: 16}[LANES]
 """Bursts that may follow after ``room`` has fallen."""
 HOLD = 2
 """Cycles that codec parameters hold after a block's last burst."""
@@ -49,7 +49,7 @@ HOLD = 2
 
 def idle_cycles(groups: int, place: int) -> int:
     """Cycles after a block that its table needs; with 8 lanes always one, with 16 only for tags."""
-    if not BEAT.payload_overlaps:
+    if not WIDTH.payload_overlaps:
         return 1
     if CODEC == "planes":
         return 0
@@ -81,7 +81,7 @@ class Report:
             classes = Counter(
                 group.tags >> 2 * lane & 3
                 for group in groups
-                for lane in range(WIDTH)
+                for lane in range(LANES)
                 if group.present >> lane & 1
             )
         counts = tuple(classes[number] for number in range(len(codec_of(CODEC).spec.classes)))
@@ -102,7 +102,7 @@ class TB(BlockReader):
     """Sends blocks, reads or drops them at random, and checks beats and statistics."""
 
     def __init__(self, dut):
-        layouts = {"parameters": CodecParameters.as_shape(), "bursts_payload": lane_burst(BEAT)}
+        layouts = {"parameters": CodecParameters.as_shape(), "bursts_payload": lane_burst(WIDTH)}
         super().__init__(dut, pulses=("bursts_valid",), layouts=layouts)
         self.reports: deque[Report] = deque()
         self.params: Parameters | None = None
@@ -198,7 +198,7 @@ async def greatest_sums(tb):
     if CODEC == "paper":  # all bits but the exponent's are cleared, and more are set than in any other lane
         await tb.send(ones & 0x80FFFFFF, Parameters(127, 127, 127))
     for _ in range(300):
-        await tb.send(some_lanes(random.randint(1, WIDTH), DEFAULT, random))
+        await tb.send(some_lanes(random.randint(1, LANES), DEFAULT, random))
     await tb.finish()
 
 
@@ -250,7 +250,7 @@ async def reader_asleep(tb, count, kind):
     cocotb.start_soon(wake())
     # Blocks of zeros have no data with planes: their number fills the store.
     many = count < MAX_LANES or (CODEC, kind) == ("planes", "zeros")
-    for _ in range(70 if many else WIDTH):
+    for _ in range(70 if many else LANES):
         await tb.send(lanes)
     assert tb.stalled
     await tb.finish()

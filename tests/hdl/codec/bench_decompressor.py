@@ -10,9 +10,9 @@ from itertools import product
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import Timer
-from decompressor_blocks import BEAT_BYTES, CODEC, WIDTH, Block, good, mixture
+from decompressor_blocks import BEAT_BYTES, CODEC, LANES, Block, good, mixture
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_splitter import block_beat
@@ -22,7 +22,7 @@ from inceptionn.sim.golden import codec
 from inceptionn.wire import LANE_BYTES, Tag, parameters
 
 DEFAULT = parameters(10, "bounded")
-LATENCY = codec_of(CODEC).decompressor.latency_of(BEAT)
+LATENCY = codec_of(CODEC).decompressor.latency_of(WIDTH)
 
 
 def beats_of(block: Block) -> list[dict[str, int]]:
@@ -41,7 +41,7 @@ class TB(Lockstep):
     """Pushes blocks and takes bursts, each as often as it likes."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": block_beat(BEAT), "bursts_payload": decoded_burst(BEAT)}
+        layouts = {"beats_payload": block_beat(WIDTH), "bursts_payload": decoded_burst(WIDTH)}
         super().__init__(dut, pulses=("beats_valid", "bursts_ready"), layouts=layouts)
 
     async def run(self, blocks: list[Block], *, push: float = 1.0, take: float = 1.0) -> list[int]:
@@ -96,25 +96,25 @@ async def any_pace(tb, push, take):
 async def one_lane_at_a_time(tb):
     """Check a vector in one lane alone, with each place of its leading 1, at each small base."""
     blocks = []
-    for lane in range(WIDTH):
+    for lane in range(LANES):
         for tag, places, bases in ((Tag.BITS8, 7, range(10)), (Tag.BITS16, 15, [127])):
             for place, base in product(range(places), bases):
-                tags, vectors = np.zeros(WIDTH, np.uint8), np.zeros(WIDTH, np.uint32)
+                tags, vectors = np.zeros(LANES, np.uint8), np.zeros(LANES, np.uint32)
                 tags[lane] = tag
                 vectors[lane] = random.getrandbits(1) << places | 1 << place | random.getrandbits(place)
-                blocks.append(Block(codec.pack_block(tags, vectors), WIDTH, base, f"lane {lane}"))
+                blocks.append(Block(codec.pack_block(tags, vectors), LANES, base, f"lane {lane}"))
     await tb.run(blocks)
 
 
 @TB.test()
 async def one_group_at_a_time(tb):
     """Check blocks of one group, each long after the one before, in all places of the memory for marks."""
-    await tb.run([good(random.randint(1, WIDTH), DEFAULT, "large", random) for _ in range(40)], push=0.1)
+    await tb.run([good(random.randint(1, LANES), DEFAULT, "large", random) for _ in range(40)], push=0.1)
 
 
 @TB.test()
 async def latency(tb):
     """Check the latency from the first beat to the first burst of an idle decompressor."""
     start = tb.now
-    seen = await tb.run([good(WIDTH, DEFAULT, "large", random)])
+    seen = await tb.run([good(LANES, DEFAULT, "large", random)])
     assert seen[0] - start <= LATENCY

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 from compressor_blocks import (
@@ -21,8 +21,8 @@ from compressor_blocks import (
     BEAT_BYTES,
     CODEC,
     DEFAULT,
+    LANES,
     LENGTHS,
-    WIDTH,
     any_parameters,
     block_of,
     some_lanes,
@@ -51,11 +51,11 @@ from inceptionn.wire import CODES, GROUP_LANES, MAX_LANES, RAW_CODE, TAG_WORD_BY
 COMPRESSES = bench_parameters()["part"].endswith("standalone_compressor")
 SHORT = bench_parameters().get("short", False)
 PAPER = CODEC == "paper"
-COMPRESSED = {"paper": {8: 30, 16: 35}, "planes": {8: 28, 16: 33}}[CODEC][WIDTH]
+COMPRESSED = {"paper": {8: 30, 16: 35}, "planes": {8: 28, 16: 33}}[CODEC][LANES]
 """Cycles from a packet's last beat to its block's first, where the output is idle."""
-RESTORED = codec_of(CODEC).decompressor.latency_of(BEAT)
+RESTORED = codec_of(CODEC).decompressor.latency_of(WIDTH)
 """Cycles from a block's first beat to its first burst, where the first tag word's data are there as well."""
-PAUSE = {8: 1, 16: 0}[WIDTH]
+PAUSE = {8: 1, 16: 0}[LANES]
 """Idle cycles that the compressor needs between packets."""
 HOLD = 4
 """Cycles that codec parameters hold after a packet's last beat."""
@@ -80,7 +80,7 @@ class Packet:
     @property
     def beats(self) -> int:
         """Beats that go in."""
-        return -(-len(self.lanes) // WIDTH)
+        return -(-len(self.lanes) // LANES)
 
     @property
     def bursts(self) -> int:
@@ -426,6 +426,6 @@ async def throughput(tb, count):
 
 @TB.test(skip=COMPRESSES)
 async def throughput_of_small_blocks(tb):
-    blocks = await tb.run(item(2 * WIDTH, kind="gradients") for _ in range(100))
+    blocks = await tb.run(item(2 * LANES, kind="gradients") for _ in range(100))
     lost = 2 / rate(tb, blocks) - 2
     assert lost <= 2, f"blocks of two bursts: {lost:.2f} cycles lost"

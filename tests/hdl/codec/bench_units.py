@@ -13,12 +13,12 @@ from typing import Any
 import cocotb
 import numpy as np
 from amaranth.lib import data
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from compressor_blocks import (
     ALL_PARAMETERS,
     EDGE_LANES,
+    LANES,
     TYPES,
-    WIDTH,
     Group,
     aligned,
     any_parameters,
@@ -117,7 +117,7 @@ def burst_steps(lanes: Bits, params: Parameters) -> Iterator[Step]:
         due = {"tags": group.tags, "size": len(group.data), "cleared": cleared}
         due["aligned"] = int.from_bytes(group.data, "little")
         yield Step(numbers_of(params) | {"burst": group.burst, "present": group.present}, due)
-    yield Step({"burst": random.getrandbits(32 * WIDTH), "present": random.getrandbits(WIDTH)})
+    yield Step({"burst": random.getrandbits(32 * LANES), "present": random.getrandbits(LANES)})
 
 
 def edges_of_bursts() -> Iterator[Step]:
@@ -129,7 +129,7 @@ def edges_of_bursts() -> Iterator[Step]:
 
 def any_bursts() -> Iterator[Step]:
     """Any number of lanes, absent ones carrying noise; numbers of any bound, and others."""
-    for count in random.choices(range(1, 3 * WIDTH + 1), k=700):
+    for count in random.choices(range(1, 3 * LANES + 1), k=700):
         params = any_parameters(random) if random.random() < 0.6 else random.choice(ALL_PARAMETERS)
         yield from burst_steps(some_lanes(count, params, random), params)
 
@@ -144,16 +144,16 @@ def tree_step(tags: list[int]) -> Step:
 def every_quarter() -> Iterator[Step]:
     """All 256 tags of four lanes in every place, beside random others, eight times."""
     for _ in range(8):
-        for words in zip(*(random.sample(range(256), 256) for _ in range(WIDTH // 4)), strict=True):
+        for words in zip(*(random.sample(range(256), 256) for _ in range(LANES // 4)), strict=True):
             yield tree_step([word >> 2 * lane & 3 for word in words for lane in range(4)])
 
 
 def every_total() -> Iterator[Step]:
     """Every size from 0 to that of a burst, each with one lane of another class than all others, too."""
-    for tag, lane, other in np.ndindex(4, WIDTH, 4):
-        yield tree_step([other if index == lane else tag for index in range(WIDTH)])
-    for raw, rest in np.ndindex(WIDTH + 1, 3):
-        tags = [3] * raw + [rest] * (WIDTH - raw)
+    for tag, lane, other in np.ndindex(4, LANES, 4):
+        yield tree_step([other if index == lane else tag for index in range(LANES)])
+    for raw, rest in np.ndindex(LANES + 1, 3):
+        tags = [3] * raw + [rest] * (LANES - raw)
         yield from (tree_step(tags), tree_step(tags[::-1]))
 
 
@@ -187,7 +187,7 @@ def halves_of_a_step() -> Iterator[Step]:
 
 def any_planes() -> Iterator[Step]:
     """Any number of lanes present, absent ones carrying noise; values of every kind."""
-    for count in random.choices(range(1, 3 * WIDTH), k=480):
+    for count in random.choices(range(1, 3 * LANES), k=480):
         params, kind = random.choice(ALL_PARAMETERS), random.choice(TYPES)
         yield from plane_steps(some_lanes(count, params, random, kind), params, kind)
 
@@ -206,21 +206,21 @@ def group_step(tags: Bits, vectors: Bits, base: int) -> Step:
 
 
 def every_16_bit_vector() -> Iterator[Step]:
-    for vectors in shuffled(np.arange(1 << 16, dtype=np.uint32)).reshape(-1, WIDTH):
-        yield group_step(np.full(WIDTH, Tag.BITS16, np.uint8), vectors, random.getrandbits(8))
+    for vectors in shuffled(np.arange(1 << 16, dtype=np.uint32)).reshape(-1, LANES):
+        yield group_step(np.full(LANES, Tag.BITS16, np.uint8), vectors, random.getrandbits(8))
 
 
 def every_8_bit_vector() -> Iterator[Step]:
     """With every base, those at which exponents fall below 1 included."""
     for base in range(256):
-        for vectors in np.arange(256, dtype=np.uint32).reshape(-1, WIDTH):
-            yield group_step(np.full(WIDTH, Tag.BITS8, np.uint8), np.roll(vectors, base), base)
+        for vectors in np.arange(256, dtype=np.uint32).reshape(-1, LANES):
+            yield group_step(np.full(LANES, Tag.BITS8, np.uint8), np.roll(vectors, base), base)
 
 
 def any_tags() -> Iterator[Step]:
     """Neighbouring lanes of different classes, random vectors; raw lanes keep their bits, NaNs and all."""
     for _ in range(4000):
-        tags = np.array(random.choices(range(4), k=WIDTH), np.uint8)
+        tags = np.array(random.choices(range(4), k=LANES), np.uint8)
         vectors = np.array([random.getrandbits(8 * TAG_BYTES[tag]) for tag in tags], np.uint32)
         yield group_step(tags, vectors, random.getrandbits(8))
 
@@ -236,24 +236,24 @@ def planes_of(z: Bits, kind: LaneType) -> bytes:
 
 
 def integer_step(
-    z: Bits, e0: int, kind: LaneType, raw: list[bool] | None = None, present: int = WIDTH
+    z: Bits, e0: int, kind: LaneType, raw: list[bool] | None = None, present: int = LANES
 ) -> Step:
     """Lanes as integers; those of groups that are ``raw`` are the words themselves.
 
     ``present``: how many words of 4 bytes the block has; ``z`` may say more.
     """
-    codes, burst, lanes, raw = 0, b"", [], raw or [False] * BEAT.groups
-    for number, (group, is_raw) in enumerate(zip(np.split(z, BEAT.groups), raw, strict=True)):
+    codes, burst, lanes, raw = 0, b"", [], raw or [False] * WIDTH.groups
+    for number, (group, is_raw) in enumerate(zip(np.split(z, WIDTH.groups), raw, strict=True)):
         codes |= (RAW_CODE if is_raw else random.randrange(RAW_CODE)) << 4 * number
         burst += group.astype(f"<u{kind.bytes}").tobytes() if is_raw else planes_of(group, kind)
         lanes.append(group if is_raw else planes.decompress_lanes(group, e0, kind))
     restored = np.concatenate(lanes).astype(f"<u{kind.bytes}").tobytes()
-    set_words = z.reshape(WIDTH, LANE_BYTES // kind.bytes).any(axis=1)
-    impossible = sum(1 << i for i in range(present, WIDTH) if set_words[i])
+    set_words = z.reshape(LANES, LANE_BYTES // kind.bytes).any(axis=1)
+    impossible = sum(1 << i for i in range(present, LANES) if set_words[i])
     due: dict[str, Any] = {"impossible": impossible}
     if not impossible:
         due["burst"] = dict(enumerate(np.frombuffer(restored, "<u4").tolist()))
-    absent = (1 << WIDTH) - (1 << present)
+    absent = (1 << LANES) - (1 << present)
     inputs = {"codes": codes, "data": int.from_bytes(burst, "little"), "absent": absent}
     return Step(inputs | {"base": e0 + kind.shim_offset}, due)
 
@@ -261,7 +261,7 @@ def integer_step(
 def every_integer() -> Iterator[Step]:
     """All that the planes can hold, in any neighbourhood; every bound meets every leading bit."""
     for kind in TYPES:
-        lanes = BEAT.groups * kind.group_lanes
+        lanes = WIDTH.groups * kind.group_lanes
         integers = shuffled(np.arange(1 << kind.planes, dtype=np.uint32)).reshape(-1, lanes)
         for number, z in enumerate(integers):
             yield integer_step(z, EVERY_E0[number % len(EVERY_E0)], kind)
@@ -275,8 +275,8 @@ def raw_groups_and_absent_lanes() -> Iterator[Step]:
     """Raw groups keep their bits, NaNs and all; an absent lane that is not zero is marked."""
     for _ in range(3000):
         kind = random.choice(TYPES)
-        bits = [8 * kind.bytes if random.random() < 0.5 else kind.planes for _ in range(BEAT.groups)]
-        present = random.choice([WIDTH, random.randint(1, WIDTH)])
+        bits = [8 * kind.bytes if random.random() < 0.5 else kind.planes for _ in range(WIDTH.groups)]
+        present = random.choice([LANES, random.randint(1, LANES)])
         first_absent = present * LANE_BYTES // kind.bytes
         z = np.array([random.getrandbits(width) for width in bits for _ in range(kind.group_lanes)])
         z[first_absent:] *= random.choice([0, 0, 1])
@@ -287,17 +287,17 @@ def raw_groups_and_absent_lanes() -> Iterator[Step]:
         yield integer_step(z.astype(np.uint32), random.choice(EVERY_E0), kind, raw, present)
 
 
-LANES = {"burst": data.ArrayLayout(32, WIDTH)}
+BURST_LAYOUT = {"burst": data.ArrayLayout(32, LANES)}
 PARTS = {
     "compression_block": Part(CompressionBlock.LATENCY, (edges_of_lanes, numbers_of_lanes)),
-    "compression_unit": Part(CompressionUnit.latency_of(BEAT), (edges_of_bursts, any_bursts)),
-    "shifter_tree": Part(ShifterTree.latency_of(BEAT), (every_quarter, every_total)),
-    "plane_unit": Part(PlaneUnit.latency_of(BEAT), (edges_of_planes, halves_of_a_step, any_planes)),
+    "compression_unit": Part(CompressionUnit.latency_of(WIDTH), (edges_of_bursts, any_bursts)),
+    "shifter_tree": Part(ShifterTree.latency_of(WIDTH), (every_quarter, every_total)),
+    "plane_unit": Part(PlaneUnit.latency_of(WIDTH), (edges_of_planes, halves_of_a_step, any_planes)),
     "decompression_unit": Part(
-        DecompressionUnit.LATENCY, (every_16_bit_vector, every_8_bit_vector, any_tags), LANES
+        DecompressionUnit.LATENCY, (every_16_bit_vector, every_8_bit_vector, any_tags), BURST_LAYOUT
     ),
     "dequantisation_unit": Part(
-        DequantisationUnit.LATENCY, (every_integer, raw_groups_and_absent_lanes), LANES
+        DequantisationUnit.LATENCY, (every_integer, raw_groups_and_absent_lanes), BURST_LAYOUT
     ),
 }
 PART = PARTS[bench_parameters()["part"]]

@@ -12,7 +12,7 @@ from itertools import repeat
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import ClockCycles
 from engine_bench import ANY_LENGTH, DEFAULT, PAUSES, CompressionTB, DecompressionTB, Passage, Stimulus, beats
 from engine_traffic import (
@@ -57,10 +57,10 @@ from inceptionn.wire import (
 )
 
 TRANSMIT = not bench_parameters()["part"].endswith("decompression_engine")
-BF16 = BEAT.bf16
+BF16 = WIDTH.bf16
 ENGINE = CompressionTB if TRANSMIT else DecompressionTB
-PACE = TransmitDecision.pace_of(BEAT)
-COMPRESSED_LATENCY = 48 if BEAT.lanes == 8 else 56
+PACE = TransmitDecision.pace_of(WIDTH)
+COMPRESSED_LATENCY = 48 if WIDTH.lanes == 8 else 56
 """Most cycles from first beat to first beat of a frame in the transmit engine, beyond the frame's beats."""
 BYPASS_LATENCY, RESTORED_LATENCY = 24, 56
 """The same in the receive engine: of a frame that passes; of a restored one, beyond the table's beats."""
@@ -349,7 +349,7 @@ async def partial_beats(tb):
             places = {0, 1, 2, 7, last - 1}
             if not TRANSMIT and frame is not frames[-1]:
                 # A frame that lacks bytes of the beat with which its headers are known passes, as cut short.
-                places = {0, 1, 2} - {BEAT.parsed_beat}
+                places = {0, 1, 2} - {WIDTH.parsed_beat}
             stimuli += ragged(frame, (place for place in places if place < last))
     found = [passage.result.verdict for passage in await tb.run(stimuli)]
     assert found.count(Verdict.COMPRESSED if TRANSMIT else Verdict.RESTORED) >= 10

@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from engine_bench import BEAT_BYTES, Stimulus, beats
 from engine_traffic import replay
 from lockstep import Lockstep
@@ -19,8 +19,8 @@ from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import udp
 from inceptionn.wire import MAX_TRANSMIT_FRAME
 
-LATENCY = FrameRecorder.latency_of(BEAT)
-PARSER_LATENCY = HeaderParser.latency_of(BEAT)
+LATENCY = FrameRecorder.latency_of(WIDTH)
+PARSER_LATENCY = HeaderParser.latency_of(WIDTH)
 WHOLE = MAX_TRANSMIT_FRAME // BEAT_BYTES
 """Beats of a piece."""
 HEADER = ParsedHeader.as_shape()
@@ -33,7 +33,7 @@ class TB(Lockstep):
     def __init__(self, dut):
         layouts = {
             "beats_payload": frame_beat(BEAT_BYTES),
-            "headers_payload": parsed_frame(BEAT),
+            "headers_payload": parsed_frame(WIDTH),
             "records_payload": RECORD,
         }
         pulses = ("beats_valid", "headers_valid")
@@ -72,7 +72,7 @@ class TB(Lockstep):
                 last = index == stimulus.beats - 1
                 beat = {"last": int(last), "count": len(data)} | ({"bad": int(stimulus.bad)} if last else {})
                 plan[end] |= {"beats_valid": 1, "beats_payload": beat}
-                if index == min(BEAT.parsed_beat, stimulus.beats - 1):
+                if index == min(WIDTH.parsed_beat, stimulus.beats - 1):
                     plan[end + PARSER_LATENCY] |= {"headers_valid": 1, "headers_payload": {"header": header}}
                 if last or index % WHOLE == WHOLE - 1:
                     record = self._record(stimulus, header) if last else {"partial": 1, "beats": WHOLE}

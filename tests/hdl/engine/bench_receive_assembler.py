@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import FallingEdge, Timer
 from lockstep import Lockstep
 
@@ -24,7 +24,7 @@ from inceptionn.hdl.engine.receive_decision import ReceiveOrder
 from inceptionn.hdl.engine.receive_layout import restored_burst, wire_beat
 from inceptionn.wire import SHIM_BYTES, Verdict
 
-BEAT_BYTES = BEAT.bytes
+BEAT_BYTES = WIDTH.bytes
 OTHER_VERDICTS = [v for v in Verdict if v not in (Verdict.COMPRESSED, Verdict.RESTORED, Verdict.BAD)]
 
 
@@ -176,6 +176,7 @@ def streams_without_gap() -> list[list[Frame]]:
         [Frame.restored(365, 1460 - SHIM_BYTES - saved) for saved in (4, 2, 1) * 6],
     ]
 
+
 ITEMS: dict[str, Callable[[Frame], list[dict[str, int]]]] = {
     "orders": lambda frame: [frame.order],
     "beats": lambda frame: frame.wire_beats,
@@ -184,8 +185,8 @@ ITEMS: dict[str, Callable[[Frame], list[dict[str, int]]]] = {
 """The items of each stream for a frame: fields of the payload."""
 LAYOUTS = {
     "orders_payload": ReceiveOrder.as_shape(),
-    "beats_payload": wire_beat(BEAT),
-    "payload_payload": restored_burst(BEAT),
+    "beats_payload": wire_beat(WIDTH),
+    "payload_payload": restored_burst(WIDTH),
 }
 LATENCY = 8
 """Cycles from a frame's inputs until the sink takes the first of it, two of them in the output queue."""

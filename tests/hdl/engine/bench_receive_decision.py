@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from engine_bench import ANY_LENGTH, BEAT_BYTES, Stimulus, beats, bits
 from engine_traffic import (
     be16,
@@ -36,7 +36,7 @@ from inceptionn.sim.traffic import wire_frames
 from inceptionn.wire import PROTOCOL_TCP, SHIM_BYTES, Verdict, parameters
 
 LATENCY = ReceiveDecision.LATENCY
-PARSED = BEAT.parsed_beat
+PARSED = WIDTH.parsed_beat
 TO_FRONT = 3
 """Cycles from a beat to the realigner's ``front``."""
 CONFIG_AT = ParsedHeader.as_shape()["config"].offset

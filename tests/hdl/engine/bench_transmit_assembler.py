@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import Timer
 from lockstep import Lockstep
 
@@ -22,9 +22,9 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import CODECS, SHIM_BYTES, SHIM_MAGIC
 
 DEPTH = bench_parameters()["ring_depth"]
-LANES = BEAT.lanes
+LANES = WIDTH.lanes
 BURST_BYTES = 4 * LANES
-ORDER = frame_order(BEAT)
+ORDER = frame_order(WIDTH)
 
 
 def cut(data: bytes) -> list[bytes]:
@@ -93,7 +93,7 @@ class Store:
     def __init__(self, frames: list[Frame]):
         self.blocks = deque((f.block_beats, f) for f in frames if f.block)
         self.place = 0
-        self.late: deque[int] = deque([0] * BlockStore.latency_of(BEAT))
+        self.late: deque[int] = deque([0] * BlockStore.latency_of(WIDTH))
 
     def last(self) -> bool:
         return self.place == len(self.blocks[0][0]) - 1
@@ -125,7 +125,7 @@ class TB(Lockstep):
     """The ring, the store, the queue of orders and the sink around the assembler."""
 
     def __init__(self, dut):
-        super().__init__(dut, layouts={"blocks_shape": block_shape(BEAT)})
+        super().__init__(dut, layouts={"blocks_shape": block_shape(WIDTH)})
         self.began = self.ended = 0
 
     async def start(self) -> None:
@@ -246,7 +246,7 @@ def mixture(number: int) -> list[Frame]:
             frames.append(Frame.passing(size))
         elif draw < 0.4:
             # With 8 lanes a frame with a block has two beats or more.
-            frames.append(Frame.passing(size + (0 if BEAT.payload_overlaps else 60), drop=True))
+            frames.append(Frame.passing(size + (0 if WIDTH.payload_overlaps else 60), drop=True))
         elif draw < 0.5:
             frames += [
                 Frame.passing(BURST_BYTES * random.randint(1, 20), end=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import Timer
 from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, beats
 from engine_traffic import be16, replay, sent_checksum_edges, with_configs, with_field
@@ -36,7 +36,7 @@ from inceptionn.sim.traffic import host_frames
 from inceptionn.wire import MAX_TRANSMIT_FRAME, PROTOCOL_TCP, Verdict
 
 RECORD = FrameRecord.as_shape()
-ORDER = frame_order(BEAT)
+ORDER = frame_order(WIDTH)
 SLACK = 8
 """Records that may follow when ``room`` has fallen."""
 JUDGING = 4
@@ -302,7 +302,7 @@ async def pace_and_latency(tb):
     """Frames keep their pace; an order comes ``LATENCY`` cycles after the statistics, and two queues."""
     for frame, judging in (
         (udp(payload("gradients", 16)), JUDGING),
-        (tcp(b"", tos=0), TransmitDecision.pace_of(BEAT)),
+        (tcp(b"", tos=0), TransmitDecision.pace_of(WIDTH)),
     ):
         await tb.run([Stimulus(frame)] * 60)
         steps = [b - a for a, b in zip(tb.orders_at, tb.orders_at[1:], strict=False)]

@@ -16,8 +16,8 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import BURST_BYTES
 
 PACE = bench_parameters()["pace"]
-WIDTH = bench_parameters().get("data_bytes", BURST_BYTES)
-FULL = (1 << WIDTH) - 1
+BEAT_BYTES = bench_parameters().get("data_bytes", BURST_BYTES)
+FULL = (1 << BEAT_BYTES) - 1
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ def frame(beats: int, *, bad: bool = False, partial: int | None = None, empty: b
     made = []
     for index in range(beats):
         last = index == beats - 1
-        count = random.randint(1, WIDTH) if last else WIDTH
+        count = random.randint(1, BEAT_BYTES) if last else BEAT_BYTES
         if index == partial:
-            count = random.randint(1, WIDTH - 1)
+            count = random.randint(1, BEAT_BYTES - 1)
         user = int(bad) if last else random.getrandbits(1)
         ragged = partial is not None and partial < beats - 1
         keep = (1 << count) - 1
         if empty and last:
-            count, keep = WIDTH, 0
+            count, keep = BEAT_BYTES, 0
         marked = bad or ragged or empty
-        made.append(Beat(min(index, 2), last, count, user, random.getrandbits(8 * WIDTH), marked, keep))
+        made.append(Beat(min(index, 2), last, count, user, random.getrandbits(8 * BEAT_BYTES), marked, keep))
     return made
 
 
@@ -60,7 +60,7 @@ class TB(Lockstep):
     """Offers beats as AXI4-Stream wants it, and holds every output to its cycle."""
 
     def __init__(self, dut):
-        super().__init__(dut, quiet={"beats_valid": 0}, layouts={"beats_payload": frame_beat(WIDTH)})
+        super().__init__(dut, quiet={"beats_valid": 0}, layouts={"beats_payload": frame_beat(BEAT_BYTES)})
         self.starts: list[int] = []
 
     async def reset(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, bits
 from engine_traffic import cuts, ones, replay, shapes, with_configs, with_field
 from lockstep import Lockstep
@@ -38,7 +38,7 @@ from inceptionn.wire import (
 )
 
 TRANSMIT = bench_parameters()["transmit"]
-DELAY = FrontEnd.delay_of(BEAT)
+DELAY = FrontEnd.delay_of(WIDTH)
 LATE = 2
 """Cycles from the fall of ``room`` to that of ``tready``, and one more."""
 
@@ -50,8 +50,8 @@ class TB(Lockstep):
         layouts = {
             "beats_payload": frame_beat(BEAT_BYTES),
             "late_beats_payload": frame_beat(BEAT_BYTES),
-            "headers_payload": parsed_frame(BEAT),
-            "bursts_payload": payload_burst(BEAT),
+            "headers_payload": parsed_frame(WIDTH),
+            "bursts_payload": payload_burst(WIDTH),
         }
         quiet = {"beats_valid": 0, "late_beats_valid": 0}
         super().__init__(dut, pulses=("s_axis_tvalid", "room"), quiet=quiet, layouts=layouts)
@@ -75,7 +75,7 @@ class TB(Lockstep):
             beat["data"] = int.from_bytes(data, "little")
         self.due(1, beats_valid=1, beats_payload=beat)
         self.due(1 + DELAY, late_beats_valid=1, late_beats_payload=beat)
-        if index == min(BEAT.parsed_beat, stimulus.beats - 1):
+        if index == min(WIDTH.parsed_beat, stimulus.beats - 1):
             self._headers.append((self.now + DELAY, stimulus))
         if index == 0:
             self._config = bits(stimulus.config)

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import cocotb
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from engine_bench import BEAT_BYTES, LANES, Stimulus
 from engine_traffic import cuts, shapes
 from lockstep import Lockstep
@@ -19,11 +19,11 @@ from inceptionn.sim.golden.checksum import fold
 from inceptionn.sim.golden.packets import tcp
 from inceptionn.sim.golden.values import payload
 
-FIRST = BEAT.parsed_beat
+FIRST = WIDTH.parsed_beat
 """A frame's header comes in the cycle before this beat, or before its only one."""
 SPAN = {8: 4, 16: 2}[LANES]
 """Beats in which a header may lie."""
-LATENCY = HeaderSum.latency_of(BEAT)
+LATENCY = HeaderSum.latency_of(WIDTH)
 
 
 def expected(stimulus: Stimulus) -> int | None:
@@ -39,7 +39,7 @@ class TB(Lockstep):
     """Plans frames with their headers cycle by cycle; every sum is due in its cycle."""
 
     def __init__(self, dut):
-        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(BEAT)}
+        layouts = {"beats_payload": frame_beat(BEAT_BYTES), "headers_payload": parsed_frame(WIDTH)}
         pulses = ("beats_valid", "headers_valid")
         super().__init__(dut, pulses=pulses, quiet={"sums_valid": 0}, layouts=layouts)
         self.summed = 0

@@ -5,7 +5,7 @@ import pytest
 from amaranth.hdl import Const, Signal
 
 from inceptionn.hdl.frame.header_walk import HeaderMarks, patched_word
-from inceptionn.hdl.parts.beat import Beat
+from inceptionn.hdl.parts.width import Width
 
 # Byte in the frame without VLAN tag, counted by hand: Ethernet header 14, IPv4 header 20 bytes.
 PLACES = {
@@ -24,7 +24,7 @@ def test_place_of_field(name: str, lanes: int) -> None:
     marks = Signal(HeaderMarks)
     fields = {name: Signal(16)}
     words = range(2 * lanes)
-    beat = Beat(lanes)
-    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, beat)[0], Const)]
+    width = Width(lanes)
+    hits = [word for word in words if not isinstance(patched_word(marks, word, fields, width)[0], Const)]
     first = PLACES[name] // 2 % len(words)
     assert hits == [first, first + 2]

@@ -18,7 +18,7 @@ from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
 
 ENGINES = bench_parameters()["engines"]
-WIDTH = ENGINES * BURST_BYTES
+BEAT_BYTES = ENGINES * BURST_BYTES
 IN_FLIGHT = 56
 LIMIT = 4000
 
@@ -117,8 +117,8 @@ async def in_order(tb, late, stall):
 @TB.test()
 async def longer_than_it_holds(tb):
     """Check that a frame longer than the memory leaves in pieces; those around it are not affected."""
-    most = CollectQueue.MOST_WORDS * WIDTH
-    sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * WIDTH + 1, 100, 64]
+    most = CollectQueue.MOST_WORDS * BEAT_BYTES
+    sizes = [most - 1, most, most + 1, 2 * most, 2 * most + 5 * BEAT_BYTES + 1, 100, 64]
     await tb.run([(random.randbytes(size), False, False) for size in sizes])
 
 

@@ -22,7 +22,7 @@ from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import BURST_BYTES
 
 ENGINES, FLOWS = bench_parameters()["engines"], bench_parameters()["flows"]
-WIDTH = ENGINES * BURST_BYTES
+BEAT_BYTES = ENGINES * BURST_BYTES
 BF16 = bench_parameters().get("bf16", False)
 TOS_AT = ConfigBits.as_shape().size
 """Where the ToS byte of bf16 lanes follows the other settings."""
@@ -107,7 +107,7 @@ class TB(TestBench):
         configs = [random.choice(CONFIGS) for _ in frames]
         self.settings.extend(configs)
         for frame, mark in zip(frames, bad or [False] * len(frames), strict=True):
-            rest = (len(frame) - 1) % WIDTH + 1
+            rest = (len(frame) - 1) % BEAT_BYTES + 1
             user = [random.getrandbits(1)] * (len(frame) - rest) + [int(mark)] * rest
             await self.source.send(AxiStreamFrame(frame, tuser=user))
         return configs
@@ -162,7 +162,7 @@ async def whole_frames(tb, idle, stall):
 @TB.test()
 async def long_frames(tb):
     """Check that a frame longer than a queue passes while it comes."""
-    frames = [random.randbytes(512 * WIDTH + 1000), *mixture(5)]
+    frames = [random.randbytes(512 * BEAT_BYTES + 1000), *mixture(5)]
     await check(tb, frames, [False] * 6, await tb.send(frames))
 
 

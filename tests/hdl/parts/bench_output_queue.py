@@ -5,7 +5,7 @@ import itertools
 import random
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import RisingEdge
 from lockstep import Lockstep
 
@@ -13,9 +13,9 @@ from inceptionn.hdl.parts.output_queue import output_beat
 from inceptionn.sim.runner import bench_parameters
 
 SLACK = bench_parameters()["slack"]
-LANES = BEAT.lanes
-BEAT_BYTES = BEAT.bytes
-OutputBeat = output_beat(BEAT)
+LANES = WIDTH.lanes
+BEAT_BYTES = WIDTH.bytes
+OutputBeat = output_beat(WIDTH)
 
 
 class TB(Lockstep):

@@ -5,21 +5,21 @@ import random
 from collections import deque
 from typing import Any
 
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from compressor_blocks import Shape, beats_of
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore, block_shape
 from inceptionn.wire import TAG_WORD_BYTES
 
-LATENCY = BlockStore.latency_of(BEAT)
+LATENCY = BlockStore.latency_of(WIDTH)
 
 
 class BlockReader(Lockstep):
     """A :class:`Lockstep` that knows which blocks must come to ``blocks``, and reads them at random."""
 
     def __init__(self, dut, pulses: tuple[str, ...], layouts: dict[str, Any]):
-        layouts = {"blocks_shape": block_shape(BEAT), **layouts}
+        layouts = {"blocks_shape": block_shape(WIDTH), **layouts}
         super().__init__(dut, pulses=(*pulses, "blocks_step", "blocks_drop"), layouts=layouts)
         self.blocks: deque[tuple[dict[str, int], list[int]]] = deque()
         """Shape and beats of every block not yet read."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.codec import Bits
@@ -31,13 +31,13 @@ from inceptionn.wire import (
     parameters,
 )
 
-WIDTH = BEAT.lanes
+LANES = WIDTH.lanes
 """Lanes of a beat of the bench's component: 8 or 16."""
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the codec of the bench's component."""
-TYPES = (FP32_LANES, BF16_LANES) if BEAT.bf16 else (FP32_LANES,)
+TYPES = (FP32_LANES, BF16_LANES) if WIDTH.bf16 else (FP32_LANES,)
 """Types of lanes that it takes."""
-BEAT_BYTES = BEAT.bytes
+BEAT_BYTES = WIDTH.bytes
 WORDS = BEAT_BYTES // TAG_WORD_BYTES
 """Tag words in a beat."""
 ALL_PARAMETERS = tuple(parameters(k, mode) for k in range(1, MAX_K + 1) for mode in MODES)
@@ -170,17 +170,17 @@ def groups_of(lanes: Bits, params: Parameters, kind: LaneType = FP32_LANES) -> l
     assert not impossible.any()
     assert not (lossy & ~lanes).any()
     groups = []
-    for at in range(0, len(lanes), WIDTH):
-        here = slice(at, at + WIDTH)
+    for at in range(0, len(lanes), LANES):
+        here = slice(at, at + LANES)
         count = len(lanes[here])
-        noise = np.array([random.getrandbits(32) for _ in range(WIDTH - count)], np.uint32)
+        noise = np.array([random.getrandbits(32) for _ in range(LANES - count)], np.uint32)
         groups.append(
             Group(
                 np.concatenate([lanes[here], noise]),
                 (1 << count) - 1,
                 word_of(tags[here], 2),
                 aligned(tags[here], vectors[here]),
-                np.concatenate([lanes[here] & ~lossy[here], np.zeros(WIDTH - count, np.uint32)]),
+                np.concatenate([lanes[here] & ~lossy[here], np.zeros(LANES - count, np.uint32)]),
             )
         )
     return groups
@@ -191,19 +191,19 @@ def _plane_groups(lanes: Bits, e0: int, kind: LaneType) -> Iterator[Group]:
     quantised = planes.compress_lanes(words_of(lanes, kind), e0, kind)
     lost = (lanes.astype(np.int64) - quantised.bits.view("<u4")) % 0xFFFFFFFF
     each = LANE_BYTES // kind.bytes
-    for at in range(0, len(lanes), WIDTH):
-        here, own = slice(at, at + WIDTH), slice(each * at, each * (at + WIDTH))
+    for at in range(0, len(lanes), LANES):
+        here, own = slice(at, at + LANES), slice(each * at, each * (at + LANES))
         count = len(lanes[here])
         block = planes.pack_block(
             planes.Lanes(quantised.z[own], quantised.raw[own], quantised.bits[own]), kind
         )
-        noise = np.array([random.getrandbits(32) for _ in range(WIDTH - count)], np.uint32)
+        noise = np.array([random.getrandbits(32) for _ in range(LANES - count)], np.uint32)
         yield Group(
             np.concatenate([lanes[here], noise]),
             (1 << count) - 1,
             block[0],
             block[CODE_WORD_BYTES:],
-            np.concatenate([lost[here], np.zeros(WIDTH - count, np.int64)]).astype(np.uint32),
+            np.concatenate([lost[here], np.zeros(LANES - count, np.int64)]).astype(np.uint32),
             kind,
         )
 

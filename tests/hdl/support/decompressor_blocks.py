@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from chosen_beat import BEAT
-from compressor_blocks import BEAT_BYTES, CODEC, TYPES, WIDTH
+from chosen_width import WIDTH
+from compressor_blocks import BEAT_BYTES, CODEC, LANES, TYPES
 
 from inceptionn.sim.golden import codec, planes
 from inceptionn.sim.golden.values import KINDS, Bits
@@ -50,7 +50,7 @@ class Block:
     @property
     def bursts(self) -> int:
         """Beats that must come out."""
-        return -(-self.count // WIDTH) if self.usable else 1
+        return -(-self.count // LANES) if self.usable else 1
 
     @property
     def beats(self) -> int:
@@ -86,7 +86,7 @@ class Block:
 
 def type_of(base: int) -> LaneType:
     """Return the type of a block's lanes."""
-    return BF16_LANES if BEAT.bf16 and base >= BF16_LANES.shim_offset else FP32_LANES
+    return BF16_LANES if WIDTH.bf16 and base >= BF16_LANES.shim_offset else FP32_LANES
 
 
 def any_base(e0: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 
 import cocotb
-from chosen_beat import BEAT
+from chosen_width import WIDTH
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
@@ -24,16 +24,16 @@ from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Verdict
 
-LANES = BEAT.lanes
+LANES = WIDTH.lanes
 """fp32 lanes of the component's beats."""
 CODEC = bench_parameters().get("codec", "paper")
 """Name of the component's codec."""
-BEAT_BYTES = BEAT.bytes
+BEAT_BYTES = WIDTH.bytes
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
 SETTLE = 60
 """Cycles after the last frame in which nothing more may come out."""
-DEFAULT = replace(bf16.CONFIG if BEAT.bf16 else EngineConfig(), learn_phases=True)
+DEFAULT = replace(bf16.CONFIG if WIDTH.bf16 else EngineConfig(), learn_phases=True)
 """The reset values, but a segment alone is compressed, as a datagram is."""
 ANY_LENGTH = replace(DEFAULT, min_payload=0)
 """Compresses payloads of any length."""
@@ -144,7 +144,7 @@ class EngineTB(TestBench):
         self.cycle = 0
         self._width = len(dut.config)
         dut.config.value = 0
-        if BEAT.bf16:
+        if WIDTH.bf16:
             dut.bf16_tos.value = 0
         self.source, self.sink = self.stream_source(), self.stream_sink()
         self._forget()
@@ -185,7 +185,7 @@ class EngineTB(TestBench):
                 if first_in:
                     self.ends.append(self.cycle)
             dut.config.value = settings
-            if BEAT.bf16:
+            if WIDTH.bf16:
                 dut.bf16_tos.value = bf16_tos
             if dut.m_axis_tvalid.value:
                 last = bool(dut.m_axis_tlast.value)
@@ -294,7 +294,7 @@ class EngineTB(TestBench):
     def _check_reports(stimuli: list[Stimulus], results: list[Result], words: list[int]) -> None:
         assert len(words) == len(stimuli), f"{len(words)} reports for {len(stimuli)} frames"
         for stimulus, result, word in zip(stimuli, results, words, strict=True):
-            report = frame_report(EngineShape.of(codec=CODEC, bf16=BEAT.bf16)).from_bits(word)
+            report = frame_report(EngineShape.of(codec=CODEC, bf16=WIDTH.bf16)).from_bits(word)
             compressed = result.verdict is Verdict.COMPRESSED
             found = Verdict(report.verdict), report.bytes_in, report.bytes_out, tuple(report.counts)
             expected = (
@@ -304,7 +304,7 @@ class EngineTB(TestBench):
                 result.counts if compressed else (0,) * len(report.counts),
             )
             assert found == expected, f"{describe(stimulus)}: reported {found}, not {expected}"
-            if BEAT.bf16:
+            if WIDTH.bf16:
                 wire_form = result.frame if compressed else stimulus.frame
                 bf16 = wire_form[wire_form.find(b"IN\x02") + 3] >> 7 if result.lanes else 0
                 assert report.bf16 == bf16, f"{describe(stimulus)}: bf16 lanes reported as {report.bf16}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A beat's numbers."""
+"""The numbers of an engine's width."""
 
 import pytest
 
 from inceptionn.hdl.frame.header_fields import L4, TCP, UDP, VLAN
-from inceptionn.hdl.parts.beat import HEADER_FIELDS, LEAST_HEADERS, Beat
+from inceptionn.hdl.parts.width import HEADER_FIELDS, LEAST_HEADERS, Width
 
 
 @pytest.mark.parametrize(
@@ -15,12 +15,12 @@ from inceptionn.hdl.parts.beat import HEADER_FIELDS, LEAST_HEADERS, Beat
     ],
 )
 def test_numbers(lanes: int, numbers: tuple[int, ...], parsed: int, overlaps: bool) -> None:
-    beat = Beat(lanes)
-    assert (beat.bytes, beat.bits, beat.words, beat.place_bits, beat.groups) == numbers
-    assert beat.parsed_beat == parsed
-    assert beat.headers_in_one_beat == (parsed == 0)
-    assert beat.payload_overlaps == overlaps
-    assert beat == Beat(lanes)
+    width = Width(lanes)
+    assert (width.bytes, width.bits, width.words, width.place_bits, width.groups) == numbers
+    assert width.parsed_beat == parsed
+    assert width.headers_in_one_beat == (parsed == 0)
+    assert width.payload_overlaps == overlaps
+    assert width == Width(lanes)
 
 
 def test_header_sizes_are_those_of_the_headers() -> None:

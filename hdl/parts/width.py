@@ -12,11 +12,12 @@ HEADER_FIELDS = 58
 
 
 @dataclass(frozen=True)
-class Beat:
-    """A beat of ``lanes`` fp32 lanes. Components branch on its properties, not on the number of lanes.
+class Width:
+    """Beats of ``lanes`` fp32 lanes. Components branch on its properties, not on the number of lanes.
 
-    With ``bf16``, it may instead have two bf16 lanes in place of each fp32 lane (planes codec). A component
-    that works on lanes then takes beats of both types, in the same number of cycles.
+    With ``bf16``, a beat may instead have two bf16 lanes in place of each fp32 lane (planes codec). A
+    component that works on lanes then takes beats of both types, in the same number of cycles. An instance is
+    named ``width``; an :class:`EngineShape`, which adds the codec, is named ``shape``.
 
     Raises ``ValueError`` unless ``lanes`` is 8 or 16.
     """
@@ -73,5 +74,5 @@ class Beat:
         return self.bytes > LEAST_HEADERS
 
 
-BURST = Beat()
-"""One burst, 8 lanes: the usual beat."""
+BURST = Width()
+"""One burst, 8 lanes: the usual width."""
