@@ -30,23 +30,9 @@ from .wire import (
 )
 
 __all__ = [
-    "BOUNDED",
-    "CODECS",
-    "CodecName",
-    "DEFAULTS",
-    "DEFAULT_CODEC",
-    "MAX_K",
-    "MODES",
-    "Mode",
-    "PLANES",
-    "Parameters",
-    "STREAM_LANES",
-    "Tag",
-    "VARIANTS",
-    "Variant",
-    "Verdict",
-    "parameters",
-]
+    "BOUNDED", "CODECS", "CodecName", "DEFAULTS", "DEFAULT_CODEC", "MAX_K", "MODES", "Mode", "PLANES",
+    "Parameters", "STREAM_LANES", "Tag", "VARIANTS", "Variant", "Verdict", "parameters",
+]  # fmt: skip
 __all__ += codec.__all__
 __version__ = _version("inceptionn")
 

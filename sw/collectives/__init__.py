@@ -20,31 +20,9 @@ from .values.buffers import IN_PLACE
 from .values.stream_codec import StreamCodec, examine
 
 __all__ = [
-    "IN_PLACE",
-    "MEAN",
-    "SUM",
-    "BFloat16",
-    "CollectiveRequest",
-    "CompressedCommunicator",
-    "ErrorFeedback",
-    "MismatchError",
-    "Op",
-    "Path",
-    "Scale",
-    "Statistics",
-    "StreamCodec",
-    "SumScale",
-    "allgather_comp",
-    "allreduce_comp",
-    "bcast_comp",
-    "examine",
-    "iallgather_comp",
-    "iallreduce_comp",
-    "ibcast_comp",
-    "ireduce_comp",
-    "ireduce_scatter_comp",
-    "reduce_comp",
-    "reduce_scatter_comp",
-    "statistics",
-]
+    "IN_PLACE", "MEAN", "SUM", "BFloat16", "CollectiveRequest", "CompressedCommunicator", "ErrorFeedback",
+    "MismatchError", "Op", "Path", "Scale", "Statistics", "StreamCodec", "SumScale", "allgather_comp",
+    "allreduce_comp", "bcast_comp", "examine", "iallgather_comp", "iallreduce_comp", "ibcast_comp",
+    "ireduce_comp", "ireduce_scatter_comp", "reduce_comp", "reduce_scatter_comp", "statistics",
+]  # fmt: skip
 __all__ += building.__all__

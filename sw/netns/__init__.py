@@ -13,18 +13,6 @@ from .network import DEFAULT_QUEUE, Network
 from .units import bits_per_second, fraction, rate_text, seconds
 
 __all__ = [
-    "DEFAULT_QUEUE",
-    "Host",
-    "KernelLacks",
-    "Namespaces",
-    "Network",
-    "NetworkError",
-    "NetworkUnavailable",
-    "bits_per_second",
-    "fraction",
-    "mpi_popen",
-    "mpirun",
-    "rate_text",
-    "require",
-    "seconds",
-]
+    "DEFAULT_QUEUE", "Host", "KernelLacks", "Namespaces", "Network", "NetworkError", "NetworkUnavailable",
+    "bits_per_second", "fraction", "mpi_popen", "mpirun", "rate_text", "require", "seconds",
+]  # fmt: skip

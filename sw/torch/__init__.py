@@ -21,18 +21,7 @@ from .optimizer import TorchOptimizer
 from .transport import TorchTransport
 
 __all__ = [
-    "BACKEND",
-    "CompressState",
-    "CompressedReduceScatter",
-    "GradiVeQState",
-    "TorchOptimizer",
-    "TorchTransport",
-    "all_reduce_hook",
-    "compress_hook",
-    "compressed",
-    "fsdp_hook",
-    "gradients_of",
-    "gradiveq_hook",
-    "parameters_of",
-    "set_parameters",
-]
+    "BACKEND", "CompressState", "CompressedReduceScatter", "GradiVeQState", "TorchOptimizer",
+    "TorchTransport", "all_reduce_hook", "compress_hook", "compressed", "fsdp_hook", "gradients_of",
+    "gradiveq_hook", "parameters_of", "set_parameters",
+]  # fmt: skip

@@ -23,20 +23,7 @@ from .mpi_formation import connect_mpi
 from .tcp import TcpTransport, connect
 
 __all__ = [
-    "DEFAULT_TIMEOUT",
-    "LoopbackTransport",
-    "MpiTransport",
-    "PeerLost",
-    "Request",
-    "RunningClock",
-    "TcpTransport",
-    "Transport",
-    "TransportError",
-    "TransportTimeout",
-    "connect",
-    "connect_mpi",
-    "from_environment",
-    "loopback",
-    "ranks_text",
-    "transport_of",
-]
+    "DEFAULT_TIMEOUT", "LoopbackTransport", "MpiTransport", "PeerLost", "Request", "RunningClock",
+    "TcpTransport", "Transport", "TransportError", "TransportTimeout", "connect", "connect_mpi",
+    "from_environment", "loopback", "ranks_text", "transport_of",
+]  # fmt: skip

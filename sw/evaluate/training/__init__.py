@@ -21,24 +21,7 @@ from .loop import Trainer, model_of, train
 from .models import MLP, EmbeddingClassifier, Model
 
 __all__ = [
-    "MLP",
-    "Batch",
-    "Batches",
-    "Dataset",
-    "EmbeddingClassifier",
-    "Floats",
-    "Gradients",
-    "Model",
-    "Parameters",
-    "RowSparse",
-    "Trainer",
-    "copy_of",
-    "count_of",
-    "digits",
-    "flatten",
-    "model_of",
-    "shapes_of",
-    "train",
-    "unflatten",
-    "zipf_documents",
-]
+    "MLP", "Batch", "Batches", "Dataset", "EmbeddingClassifier", "Floats", "Gradients", "Model", "Parameters",
+    "RowSparse", "Trainer", "copy_of", "count_of", "digits", "flatten", "model_of", "shapes_of", "train",
+    "unflatten", "zipf_documents",
+]  # fmt: skip

@@ -12,13 +12,6 @@ from .encoding import AdtCodec, AdtEncoding
 from .weight_aggregator import WeightAggregator
 
 __all__ = [
-    "AWP",
-    "AdtCodec",
-    "AdtEncoding",
-    "Oracle",
-    "WeightAggregator",
-    "bitpack",
-    "bitunpack",
-    "residual_blocks",
+    "AWP", "AdtCodec", "AdtEncoding", "Oracle", "WeightAggregator", "bitpack", "bitunpack", "residual_blocks",
     "weight_keys",
-]
+]  # fmt: skip

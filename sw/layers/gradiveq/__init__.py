@@ -13,14 +13,6 @@ from .slicing import SliceParts, Slicing
 from .system import GradiVeQ
 
 __all__ = [
-    "QSGD",
-    "CompressedDomain",
-    "Compressor",
-    "GradiVeQ",
-    "Phases",
-    "Run",
-    "SliceParts",
-    "Slicing",
-    "dimension_of",
-    "principal_components",
-]
+    "QSGD", "CompressedDomain", "Compressor", "GradiVeQ", "Phases", "Run", "SliceParts", "Slicing",
+    "dimension_of", "principal_components",
+]  # fmt: skip

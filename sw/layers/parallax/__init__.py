@@ -19,20 +19,7 @@ from .trainable import Trainable, shard
 from .transfer_model import SparsityMeter, choose
 
 __all__ = [
-    "CostModel",
-    "MomentumSGD",
-    "NonFiniteGradient",
-    "Optimizer",
-    "ParallaxConfig",
-    "PartitionSearch",
-    "Partitioner",
-    "Runner",
-    "SparsityMeter",
-    "Trainable",
-    "choose",
-    "fit",
-    "get_runner",
-    "partitioner",
-    "shard",
-    "variable",
-]
+    "CostModel", "MomentumSGD", "NonFiniteGradient", "Optimizer", "ParallaxConfig", "PartitionSearch",
+    "Partitioner", "Runner", "SparsityMeter", "Trainable", "choose", "fit", "get_runner", "partitioner",
+    "shard", "variable",
+]  # fmt: skip

@@ -17,19 +17,6 @@ from .server import Server
 from .worker import Worker
 
 __all__ = [
-    "Constant",
-    "Cosine",
-    "Encoding",
-    "Handle",
-    "MomentumSGD",
-    "NonFiniteGradient",
-    "Optimizer",
-    "ParameterServer",
-    "Partition",
-    "Plan",
-    "Schedule",
-    "Server",
-    "StepDecay",
-    "WarmUp",
-    "Worker",
-]
+    "Constant", "Cosine", "Encoding", "Handle", "MomentumSGD", "NonFiniteGradient", "Optimizer",
+    "ParameterServer", "Partition", "Plan", "Schedule", "Server", "StepDecay", "WarmUp", "Worker",
+]  # fmt: skip

@@ -9,14 +9,6 @@ from .time_model import Costs, case, ssd_time, ssgd_time
 from .trainer import SSDSGD
 
 __all__ = [
-    "GLU",
-    "LOCAL_UPDATES",
-    "SSDSGD",
-    "Costs",
-    "DCASGDa",
-    "LocalSGD",
-    "LocalUpdate",
-    "case",
-    "ssd_time",
+    "GLU", "LOCAL_UPDATES", "SSDSGD", "Costs", "DCASGDa", "LocalSGD", "LocalUpdate", "case", "ssd_time",
     "ssgd_time",
-]
+]  # fmt: skip
