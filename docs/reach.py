@@ -47,7 +47,7 @@ _INERT = {"ABC", "Enum", "Exception", "Generic", "IntEnum", "NamedTuple", "Proto
 _ASIDE = {
     f"inceptionn.{name}"
     for name in (
-        "commands.console", "commands.environment", "commands.report", "evaluate.study", "system.atomic_file",
+        "commands.console", "commands.environment", "commands.report", "commands.study", "system.atomic_file",
         "system.extras", "system.options", "system.text",
     )
 }  # fmt: skip

@@ -15,8 +15,8 @@ import typer
 from rich.text import Text
 
 from inceptionn.commands.codec_option import EngineCodec
-from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress
-from inceptionn.commands.report import Report
+from inceptionn.commands.console import Console, Table, new_progress
+from inceptionn.commands.study import Study, measurement
 from inceptionn.system.options import usage_error
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
@@ -200,7 +200,9 @@ def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
     return table
 
 
+@measurement()
 def scale(
+    study: Study,
     engines: Annotated[
         list[int] | None,
         typer.Option(
@@ -215,8 +217,6 @@ def scale(
     ] = None,
     codec: EngineCodec = DEFAULT_CODEC,
     clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Measure NICs of 1, 2 and 4 engines per direction; print the clock that each needs for each link rate.
 
@@ -238,13 +238,12 @@ def scale(
     sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
     if not 1 <= clock <= 2000:
         raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
-    report = Report(None, json_file, csv_file)
     paces: list[Pace] = []
     with new_progress(Console(stderr=True), bar=False) as progress:
         task = progress.add_task("")
         for size in sizes:
             paces += measure_size(size, lambda text: progress.update(task, description=text), codec)
-    report.show([paces_table(paces), carried_table(paces, clock), links_table(paces, clock)])
+    study.show(paces_table(paces), carried_table(paces, clock), links_table(paces, clock))
     clocks = {
         size_name(size): {
             str(length): {
@@ -254,5 +253,7 @@ def scale(
         }
         for size in sizes
     }
-    facts = {"codec": codec, "clock_mhz": clock, "paces": list(map(asdict, paces)), "clocks_mhz": clocks}
-    report.write(facts, [{**asdict(pace), "beats_per_cycle": pace.beats_per_cycle} for pace in paces])
+    study.facts |= {
+        "codec": codec, "clock_mhz": clock, "paces": list(map(asdict, paces)), "clocks_mhz": clocks,
+    }  # fmt: skip
+    study.rows = [{**asdict(pace), "beats_per_cycle": pace.beats_per_cycle} for pace in paces]

@@ -11,8 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from inceptionn.commands.codec_option import Bf16Option, EngineCodec, check_bf16
-from inceptionn.commands.console import Console, CsvFile, JsonFile, PlotFile, Table, new_progress, noted
-from inceptionn.commands.report import Report
+from inceptionn.commands.console import (
+    Console,
+    CsvFile,
+    JsonFile,
+    Output,
+    PlotFile,
+    Table,
+    new_progress,
+    noted,
+)
+from inceptionn.commands.environment import environment
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.system.options import one_of, regular
@@ -184,7 +193,7 @@ def report(
     if not 0 <= threshold <= 1000:
         message = f"percentage must be 0 to 1000, not {threshold!r}"
         raise typer.BadParameter(message, param_hint="--threshold")
-    output = Report(None, json_file, csv_file, plot, [history] if record else [])
+    output = Output(json_file, csv_file, plot, [history] if record else [])
     before = report_history.last(history, board) if compare else None
     cache_dir.mkdir(parents=True, exist_ok=True)
     found: dict[str, Figures] = {}
@@ -196,9 +205,9 @@ def report(
             progress.advance(task)
     entry = report_history.entry(board, found)
     capacity = asdict(CAPACITIES[board])
-    output.show([table(board, entry)])
+    output.console.print(table(board, entry))
     output.write(
-        {"capacity": capacity, "clock_part": PART, **asdict(entry)},
+        {"capacity": capacity, "clock_part": PART, **asdict(entry), "environment": environment(None)},
         [{"component": name, **asdict(each)} for name, each in entry.components.items()],
         lambda path: report_plot.draw(path, capacity, entry),
     )

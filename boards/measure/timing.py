@@ -16,8 +16,8 @@ import typer
 from rich.text import Text
 
 from inceptionn.commands.codec_option import EngineCodec
-from inceptionn.commands.console import Console, CsvFile, JsonFile, Table, new_progress, noted
-from inceptionn.commands.report import Report
+from inceptionn.commands.console import Console, CsvFile, JsonFile, Output, Table, new_progress, noted
+from inceptionn.commands.environment import environment
 from inceptionn.hdl.codec.codecs import PAPER
 from inceptionn.hdl.codec.shape import USUAL, EngineShape
 from inceptionn.hdl.nic import check_engines
@@ -295,7 +295,7 @@ def timing(
     The clock is that of an ECP5 (LFE5U-85F, speed grade 8) by nextpnr; the area is Yosys's mapping to Xilinx
     series 7. Takes minutes per component; results are cached until the circuit changes.
     """
-    report = Report(None, json_file, csv_file)
+    output, facts = Output(json_file, csv_file), {"part": PART, "environment": environment(None)}
     seeds = list(dict.fromkeys(seed or [1]))
     names, shape = _checked(components or [], lanes, codec, engines)
     cache_dir.mkdir(parents=True, exist_ok=True)
@@ -303,11 +303,11 @@ def timing(
         names, seeds, cache_dir, shape=shape, engines=engines, placer=placer, placements=placements,
         with_route=with_route, with_area=with_area,
     )  # fmt: skip
-    report.show([table(results)])
+    output.console.print(table(results))
     for result in results:
-        _print_paths(report.console, result, every_hop=path, ends=slow)
+        _print_paths(output.console, result, every_hop=path, ends=slow)
     missed = [result["name"] for result in results if _misses_target(result)]
-    report.write({"part": PART, "components": results}, [
+    output.write({**facts, "components": results}, [
         {"component": found["name"], "seed": one.get("seed"), "mhz": one.get("mhz"), **(found["area"] or {})}
         for found in results for one in found["routes"] or [{}]
     ])  # fmt: skip

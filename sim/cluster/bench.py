@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from inceptionn.commands.codec_option import Bf16Option
-from inceptionn.commands.console import Console, CsvFile, JsonFile, Table
-from inceptionn.commands.report import Figure, Report
+from inceptionn.commands.console import Console, Table
+from inceptionn.commands.study import Figure, Study, measurement
 from inceptionn.netns import require
 from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
@@ -131,7 +131,9 @@ def table(flows: list[Flow], processors: int) -> Table:
     return found
 
 
+@measurement()
 def bench(
+    study: Study,
     size: Annotated[int, typer.Option(metavar="MB", help="Payload of each transfer, in 10^6 bytes.")] = 40,
     mtu: Annotated[list[int] | None, whole(576, 9216, "MTU; repeatable.", metavar="BYTES")] = None,
     nic: Annotated[str, one_of(KINDS, "{}.", metavar="KIND")] = "rtl",
@@ -148,8 +150,6 @@ def bench(
         ),
     ] = None,
     bf16: Bf16Option = False,
-    json_file: JsonFile = None,
-    csv_file: CsvFile = None,
 ) -> None:
     """Measure the virtual cluster's rate of tagged floats. Takes a minute and needs root.
 
@@ -159,7 +159,6 @@ def bench(
         raise typer.BadParameter(f"size must be 1..10000 MB, not {size!r}", param_hint="--size")
     if bf16:
         codec = variants([codec or DEFAULT_CODEC], bf16)[0]
-    report = Report(None, json_file, csv_file)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
     require()
@@ -176,12 +175,11 @@ def bench(
                 step.say(f"four hosts, MTU {each}")
                 flows.append(measure(cluster, "ring, 4 hosts, total", size // 4, {0: 1, 1: 2, 2: 3, 3: 0}))
     one_way = max(flow.rate for flow in flows if flow.name.startswith("one way"))
-    report.show([table(flows, usable_processors())])
-    report.show_figures([Figure("one way", one_way / 1e6, TARGET / 1e6, unit="MB/s")])
-    report.show_conditions()
-    report.show([
+    study.show(
+        table(flows, usable_processors()),
         "Processor time is the limit, and most of it is spent in the models. One way, two models run, each "
-        "on its own processor. In the ring, four models run in both directions."
-    ])  # fmt: skip
-    rows = [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor} for flow in flows]
-    report.write({"flows": rows}, rows)
+        "on its own processor. In the ring, four models run in both directions.",
+    )
+    study.figures.append(Figure("one way", one_way / 1e6, TARGET / 1e6, unit="MB/s"))
+    study.rows = [{**asdict(flow), "rate": flow.rate, "per_processor": flow.per_processor} for flow in flows]
+    study.facts["flows"] = study.rows

@@ -14,9 +14,9 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from inceptionn.commands import report as reports
 from inceptionn.commands.codec_option import Bf16Option, NicBound, PaperMode
-from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile
+from inceptionn.commands.console import STANDARD_OUTPUT, Console, JsonFile, Output
+from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
@@ -245,7 +245,7 @@ def run(
         check_congestion(congestion)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
-    files = reports.Report(seed, report_file)
+    files, place = Output(report_file), environment(seed)
     if pcap is not None:
         pcap.mkdir(parents=True, exist_ok=True)
     require()
@@ -256,7 +256,7 @@ def run(
     report = _measured(plan, errors, shown, out)
     if not quiet:
         _print_end(errors, report, kinds)
-    files.write(report.as_dict())
+    files.write({**report.as_dict(), "environment": place})
     return report.status
 
 

@@ -10,8 +10,8 @@ import typer
 from rich.progress import Progress
 
 from inceptionn.commands.codec_option import Bf16Option
-from inceptionn.commands.console import Console, JsonFile, Table, new_progress
-from inceptionn.commands.report import Report
+from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
+from inceptionn.commands.environment import environment
 from inceptionn.system.options import one_of, whole
 
 from ..capture import read_pcap
@@ -52,9 +52,9 @@ def simulate(
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
         raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
-    out = Report(SEED if gradients else None, json_file)
-    sent = read_pcap(pcap)[:frames]
+    out, sent = Output(json_file), read_pcap(pcap)[:frames]
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
+    facts["environment"] = environment(SEED if gradients else None)
     gains: list[Gain] = []
     traffic = Table(
         f"{pcap.name} between two devices", "codec", "frames", "bytes sent", "on the wire", "ratio"

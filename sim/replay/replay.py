@@ -15,8 +15,8 @@ import typer
 from rich.progress import Progress
 
 from inceptionn.commands.codec_option import Bf16Option, NicBound, PaperMode, check_bf16, chosen
-from inceptionn.commands.console import Console, JsonFile, new_progress
-from inceptionn.commands.report import Report
+from inceptionn.commands.console import Console, JsonFile, Output, new_progress
+from inceptionn.commands.environment import environment
 from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
@@ -129,8 +129,8 @@ def replay(
     if waves is not None:
         with usage_error("--waves"):
             wave_format(waves, "verilator")
-    seed = performance.SEED if measure else None
-    output = Report(seed, report, frames_file, files=(waves, out_pcap))
+    output = Output(report, frames_file, files=(waves, out_pcap))
+    facts: dict[str, Any] = {"environment": environment(performance.SEED if measure else None)}
     with new_progress(Console(stderr=True)) as bar:
         task = bar.add_task("preparing", total=None)
 
@@ -161,8 +161,10 @@ def replay(
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
-    facts: dict[str, Any] = {"capture": str(pcap), "broken_frames": capture.broken}
-    facts |= {"bound": k, "codec": found.name, "mode": mode, "bf16": found.bf16, "learn_phases": learn_phases}
+    facts |= {
+        "capture": str(pcap), "broken_frames": capture.broken, "bound": k, "codec": found.name, "mode": mode,
+        "bf16": found.bf16, "learn_phases": learn_phases,
+    }  # fmt: skip
     output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Shared by all measurements: options, outputs, and figures with their targets."""
+"""Shared by all measurements: their options, and the lists with commas that some of these take."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from ..netns import bits_per_second
 from ..system.options import regular
 from ..system.options import whole as whole
-from .console import Output, Table
-from .environment import conditions, environment
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
@@ -51,102 +47,6 @@ def _other_defaults(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
         return wanted
 
     return typer.Option(name, callback=apply, is_eager=True, help=text)
-
-
-_VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
-
-
-class Figure(NamedTuple):
-    """A ratio of two measurements of one run, and the least (or the most) that it must be."""
-
-    name: str
-    measured: float | None
-    target: float
-    most: bool = False
-    unit: str = "x"
-
-    @property
-    def reached(self) -> bool | None:
-        """True if it was reached; None if it was not measured."""
-        if self.measured is None:
-            return None
-        return self.measured <= self.target if self.most else self.measured >= self.target
-
-    def json(self) -> dict[str, Any]:
-        """Return the figure as the JSON file holds it."""
-        return {
-            "name": self.name, "measured": self.measured, "target": self.target,
-            "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
-        }  # fmt: skip
-
-
-def figures_table(figures: Iterable[Figure]) -> Table:
-    """Tabulate target, measurement and verdict of each figure."""
-    table = Table("Figures", "", "target", "measured", "")
-    for figure in figures:
-        target = f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}"
-        measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
-        verdict, style = _VERDICTS[figure.reached]
-        table.add_row(figure.name, target, measured, Text(verdict, style))
-    return table
-
-
-class Report(Output):
-    """The output of a measurement, with the environment that it ran in and figures with targets.
-
-    ``seed`` is that of the data, if it has one.
-    """
-
-    def __init__(
-        self, seed: int | None, json_file: Path | None = None, csv_file: Path | None = None,
-        plot: Path | None = None, files: Sequence[Path | None] = (),
-    ) -> None:  # fmt: skip
-        super().__init__(json_file, csv_file, plot, files)
-        self.environment = environment(seed)
-        self._figures: list[Figure] | None = None
-
-    def show_conditions(self, text: str = "") -> None:
-        """Print what was measured, and where and when, as one line above the tables."""
-        self.console.print("; ".join(filter(None, (text, conditions(self.environment)))), soft_wrap=True)
-
-    def show(self, parts: Iterable[Table | str]) -> None:
-        """Print tables and texts."""
-        for part in parts:
-            self.console.print(part)
-
-    def show_figures(self, figures: Iterable[Figure]) -> None:
-        """Print figures with their targets, if there are any, and keep them for the JSON."""
-        self._figures = list(figures)
-        if self._figures:
-            self.console.print(figures_table(self._figures))
-
-    def write(
-        self,
-        facts: Mapping[str, Any],
-        rows: Sequence[Mapping[str, Any]] = (),
-        draw: Callable[[Path], None] | None = None,
-    ) -> None:
-        """Write as `Output.write` does; the JSON gets environment and figures, too."""
-        whole = {**facts, "environment": self.environment}
-        if self._figures is not None:
-            whole["figures"] = [figure.json() for figure in self._figures]
-        super().write(whole, rows, draw)
-
-
-def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten a line of JSON to a row of CSV: names inside names are joined by dots.
-
-    A list of numbers becomes its median.
-    """
-    row: dict[str, Any] = {}
-    for name, value in line.items():
-        if isinstance(value, Mapping):
-            row |= flat(value, f"{prefix}{name}.")
-        elif not isinstance(value, list):
-            row[f"{prefix}{name}"] = value
-        elif value and all(isinstance(each, int | float) for each in value):
-            row[f"{prefix}{name}"] = median(value)
-    return row
 
 
 def words(text: str, option: str, what: str) -> list[str]:

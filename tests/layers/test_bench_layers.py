@@ -7,10 +7,10 @@ import pytest
 from outcomes import Group, returned
 from rich.console import Console
 
+from inceptionn.commands.study import tabulated
 from inceptionn.evaluate.bench.layers import layers
 from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
-from inceptionn.evaluate.study import tabulated
 from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport
 

@@ -25,7 +25,7 @@ NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""
 PRINTS_AND_WRITES = (
-    *(f"inceptionn.commands.{name}" for name in ("codec_option", "console", "environment", "report")),
+    *(f"inceptionn.commands.{name}" for name in ("codec_option", "console", "environment", "study")),
     *(f"inceptionn.system.{name}" for name in ("atomic_file", "integers", "options", "text")),
 )
 """What all commands share."""

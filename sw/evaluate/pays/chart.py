@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...commands.study import Curve, Panel, panels
 from ...netns import rate_text
-from ..study import Curve, Panel, panels
 from .ratios import RatioAt
 from .scenario import Scenario, predict
 

@@ -14,9 +14,9 @@ from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant, converted
 from ...collectives import Scale, check_scale
 from ...commands import report
 from ...commands.codec_option import ModeOption, chosen
+from ...commands.study import Study, measurement
 from ...netns import rate_text
 from ...system.options import one_of, usage_error
-from ..study import Study, measurement
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .ratios import TABLE_III, Ratio, RatioAt, agreed_scale, constant, of_file, of_synthetic, published

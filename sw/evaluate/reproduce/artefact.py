@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from ...collectives import StreamCodec
-from ..study import Columns, Study, tabulated
+from ...commands.study import Columns, Study, tabulated
 
 Value = float | str | None
 
@@ -81,6 +81,7 @@ class Artefact(Study):
     """
 
     name: str = ""
+    seed: int = 1
     quick: bool = False
     torch: bool = True
     network: bool = True

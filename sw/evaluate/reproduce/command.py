@@ -12,6 +12,7 @@ import typer
 
 from ...commands import report
 from ...commands.console import Console, JsonFile, Output, Table, new_progress
+from ...commands.environment import environment
 from ...commands.own_codec import OwnCodec, own_codec
 from ..training.data import require_digits
 from .artefact import Artefact
@@ -84,7 +85,9 @@ def _prepared(out: Path, names: list[str], console: Console, seed: int, **settin
     found = []
     for name in names:
         json_file, csv_file, plot = (out / f"{name}.{ending}" for ending in ("json", "csv", "png"))
-        artefact = Artefact(Output(json_file, csv_file, plot), seed, name=name, **settings)
+        artefact = Artefact(
+            Output(json_file, csv_file, plot), environment(seed), name=name, seed=seed, **settings
+        )
         artefact.console = console
         found.append(artefact)
     return found

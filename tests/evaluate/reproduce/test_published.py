@@ -92,7 +92,7 @@ def test_numbers_of_the_other_papers() -> None:
 
 
 def made(quick: bool = True) -> Artefact:
-    return Artefact(Output(), 1, quick=quick, torch=False, network=False)
+    return Artefact(Output(), {}, quick=quick, torch=False, network=False)
 
 
 def test_one_aggregator_in_both_figures() -> None:

@@ -12,10 +12,10 @@ from .... import converted
 from ....commands import report
 from ....commands.console import new_progress
 from ....commands.speed import Floats
+from ....commands.study import Study, measurement
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
 from ....system.options import one_of
-from ...study import Study, measurement
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi

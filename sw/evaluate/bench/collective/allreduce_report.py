@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ....commands.console import Table
+from ....commands.study import Columns, Draw, Figure, Panel, panels, tabulated
 from ....netns import rate_text
-from ...study import Columns, Draw, Figure, Panel, panels, tabulated
 from ..common.data import REAL, SYNTHETIC
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 

@@ -14,13 +14,13 @@ from ....collectives import BFloat16, default_group_size
 from ....commands import report
 from ....commands.console import new_progress
 from ....commands.speed import Floats
+from ....commands.study import Columns, Figure, Study, measurement
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
 from ...pays import measure
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
-from ...study import Columns, Figure, Study, measurement
 from ..common import data
 from ..common.job import lines_of
 from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW

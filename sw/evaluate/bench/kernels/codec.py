@@ -31,9 +31,9 @@ from ....commands.console import Console, tracked
 from ....commands.environment import installed
 from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import Calls, Floats, best_seconds, copying
+from ....commands.study import Columns, Figure, Panel, Study, measurement, panels
 from ....system.options import one_of
 from ....system.text import printable
-from ...study import Columns, Figure, Panel, Study, measurement, panels
 from ...training.data import require_digits
 from ..common import data
 from .memory import peak_of

@@ -9,7 +9,7 @@ import numpy as np
 from .... import AUTOMATIC, NUMPY, Codec, available_paths, using_path
 from ....collectives import SUB_BLOCK
 from ....commands.speed import Calls, Floats, best_seconds
-from ...study import Figure
+from ....commands.study import Figure
 
 SCALE = 4
 PATHS = (AUTOMATIC, "avx512", "avx2")

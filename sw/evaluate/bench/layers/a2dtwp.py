@@ -8,8 +8,8 @@ import numpy as np
 
 from ....commands import report
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
+from ....commands.study import Columns, Figure, Study, measurement
 from ....layers.a2dtwp import adt, host_to_device
-from ...study import Columns, Figure, Study, measurement
 from ..common.cache import cache_text
 
 TARGET = 0.5

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from .... import Codec
 from ....commands import report
 from ....commands.console import Table, new_progress
+from ....commands.study import Study, flat, measurement
 from ....layers.gradiveq import GradiVeQ
 from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport
-from ...study import Study, flat, measurement
 from ...training import Batches, digits, flatten, model_of, unflatten
 from ..common.job import lines_of
 from ..common.threads import on_ranks

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from ....commands import report
 from ....commands.console import new_progress
+from ....commands.study import Columns, Figure, Study, flat, measurement
 from ....netns import Network, rate_text, require
 from ....system.options import one_of
 from ....transport import LoopbackTransport
-from ...study import Columns, Figure, Study, flat, measurement
 from ...training import MLP, count_of, digits
 from ...training.data import require_digits
 from ..common.job import lines_of

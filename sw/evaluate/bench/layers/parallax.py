@@ -8,8 +8,8 @@ import typer
 
 from ....commands import report
 from ....commands.console import new_progress
+from ....commands.study import Columns, Figure, Study, flat, measurement
 from ....netns import Network, rate_text, require
-from ...study import Columns, Figure, Study, flat, measurement
 from ..common.job import lines_of
 
 RANK = "inceptionn.evaluate.bench.layers.parallax_rank"

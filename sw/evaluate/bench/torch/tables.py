@@ -6,8 +6,8 @@ from statistics import mean, median
 from typing import Any
 
 from ....commands.console import Table
+from ....commands.study import Figure
 from ....netns import rate_text
-from ...study import Figure
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",

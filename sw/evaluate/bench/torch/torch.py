@@ -17,9 +17,9 @@ import typer
 
 from ....commands import report
 from ....commands.console import new_progress
+from ....commands.study import Study, flat, measurement
 from ....netns import Network, require
 from ....system.extras import pip_install
-from ...study import Study, flat, measurement
 from ...training.data import require_digits
 from ..common.job import heard, one_thread
 from .tables import SYSTEMS, figures_of, tables_of

@@ -13,7 +13,7 @@ import numpy as np
 from .... import MAX_K, Codec, CodecName
 from ....commands import report
 from ....commands.console import Table, new_progress
-from ...study import Curve, Draw, Panel, Study, flat, measurement, panels
+from ....commands.study import Curve, Draw, Panel, Study, flat, measurement, panels
 from ...training import Floats, Parameters, count_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....commands.console import Table
-from ...study import Columns
+from ....commands.study import Columns
 from ...training import Floats, Model, Parameters, Trainer, loop
 from ...training.data import require_digits
 from .exchanges import Simulated

@@ -12,8 +12,8 @@ import numpy as np
 from .... import MAX_K
 from ....commands import report
 from ....commands.console import Table, tracked
+from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, panels
 from ....system.options import one_of
-from ...study import Columns, Curve, Draw, Panel, Study, measurement, panels
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, RawBf16, Simulated, planes

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ....commands.study import Panel, panels
 from ...pays.ratios import TABLE_III, bits_ratio
-from ...study import Panel, panels
 from ...training import Floats
 from ..artefact import Artefact
 from ..inputs.codecs import codecs, ratio

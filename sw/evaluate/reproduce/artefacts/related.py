@@ -9,6 +9,7 @@ from statistics import mean, median
 import numpy as np
 
 from ....commands.speed import best_seconds
+from ....commands.study import Panel, panels
 from ....layers.a2dtwp import host_to_device
 from ....netns import Network
 from ...bench.common.cache import cache_text, timed_bytes
@@ -18,7 +19,6 @@ from ...bench.layers import gradiveq as gradiveq_bench
 from ...bench.layers import parallax as parallax_bench
 from ...bench.layers.a2dtwp import rates_of
 from ...bench.layers.layers import final_accuracy
-from ...study import Panel, panels
 from .. import published
 from ..artefact import Artefact, seeds_text
 from ..inputs.hosts import available

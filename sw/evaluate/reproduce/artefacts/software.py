@@ -9,9 +9,9 @@ import numpy as np
 from .... import BOUNDED
 from ....commands.environment import installed
 from ....commands.speed import Floats, best_seconds
+from ....commands.study import Panel, panels
 from ...bench.common.cache import cache_text, timed_bytes
 from ...bench.kernels.peers import PEERS
-from ...study import Panel, panels
 from ..artefact import Artefact
 from ..inputs.codecs import codecs
 from ..inputs.digits import DATA, STAGES, baseline

@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 
 from ....commands.speed import synthetic
+from ....commands.study import Curve, Panel, panels
 from ....netns import Network
 from ...bench.collective.variants import PAPERS, RING_BF16, RING_RAW
 from ...bench.common.job import lines_of
 from ...pays.costs import Form, Host, Link
 from ...pays.exchange import Exchange, ring, worker_aggregator
 from ...pays.ratios import TABLE_III, bits_ratio, constant, of_values
-from ...study import Curve, Panel, panels
 from .. import published
 from ..artefact import Artefact
 from ..inputs.codecs import codecs, ratio

@@ -8,8 +8,8 @@ from statistics import mean
 import numpy as np
 
 from ....collectives import StreamCodec
+from ....commands.study import Panel, panels
 from ...pays.ratios import TABLE_III, bits_ratio
-from ...study import Panel, panels
 from ..artefact import Artefact, seeds_text
 from ..inputs.codecs import Lossy, codecs, ratio, truncated
 from ..inputs.digits import DATA, baseline, ring_of, train

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from ..commands.console import Cell, CsvFile, JsonFile, Output, PlotFile, Table, new_figure, write_plot
-from ..commands.environment import conditions, environment
-from ..commands.report import Figure as Figure
-from ..commands.report import figures_table
-from ..commands.report import flat as flat
+from rich.text import Text
+
+from .console import Cell, CsvFile, JsonFile, Output, PlotFile, Table, new_figure, write_plot
+from .environment import conditions, environment
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], Cell]]
@@ -35,6 +35,60 @@ def tabulated(
     return table
 
 
+_VERDICTS = {True: ("reached", "green"), False: ("missed", "red"), None: ("not measured", "dim")}
+
+
+class Figure(NamedTuple):
+    """A ratio of two measurements of one run, and the least (or the most) that it must be."""
+
+    name: str
+    measured: float | None
+    target: float
+    most: bool = False
+    unit: str = "x"
+
+    @property
+    def reached(self) -> bool | None:
+        """True if it was reached; None if it was not measured."""
+        if self.measured is None:
+            return None
+        return self.measured <= self.target if self.most else self.measured >= self.target
+
+    def json(self) -> dict[str, Any]:
+        """Return the figure as the JSON file holds it."""
+        return {
+            "name": self.name, "measured": self.measured, "target": self.target,
+            "rule": "at most" if self.most else "at least", "unit": self.unit, "reached": self.reached,
+        }  # fmt: skip
+
+
+def figures_table(figures: Iterable[Figure]) -> Table:
+    """Tabulate target, measurement and verdict of each figure."""
+    table = Table("Figures", "", "target", "measured", "")
+    for figure in figures:
+        target = f"{'<=' if figure.most else '>='} {figure.target:g} {figure.unit}"
+        measured = "-" if figure.measured is None else f"{figure.measured:.2f} {figure.unit}"
+        verdict, style = _VERDICTS[figure.reached]
+        table.add_row(figure.name, target, measured, Text(verdict, style))
+    return table
+
+
+def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten a line of JSON to a row of CSV: names inside names are joined by dots.
+
+    A list of numbers becomes its median.
+    """
+    row: dict[str, Any] = {}
+    for name, value in line.items():
+        if isinstance(value, Mapping):
+            row |= flat(value, f"{prefix}{name}.")
+        elif not isinstance(value, list):
+            row[f"{prefix}{name}"] = value
+        elif value and all(isinstance(each, int | float) for each in value):
+            row[f"{prefix}{name}"] = median(value)
+    return row
+
+
 @dataclass
 class Study:
     """What a measurement found: texts for people, facts and rows for programs, and a chart.
@@ -44,7 +98,7 @@ class Study:
     """
 
     output: Output
-    seed: int
+    environment: dict[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)
     rows: Sequence[Mapping[str, Any]] = ()
     conditions: list[str] = field(default_factory=list)
@@ -55,7 +109,6 @@ class Study:
     finished: bool = False
 
     def __post_init__(self) -> None:
-        self.environment = environment(self.seed)
         self.console = self.output.console
 
     def show(self, *parts: Table | str) -> None:
@@ -98,17 +151,19 @@ class Study:
             write_plot(path, figure)
 
 
-def measurement(name: str, *, plot: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def measurement(
+    name: str = "", *, plot: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function that fills a `Study`, its first argument.
 
     The command has the options ``--json``, ``--csv`` and with ``plot`` also ``--plot``. The JSON begins with
-    ``"bench": name``. An interrupted run shows what the study holds by then.
+    ``"bench": name``, if it has one. An interrupted run shows what the study holds by then.
     """
 
     def of(fill: Callable[..., None]) -> Callable[..., None]:
         def command(**settings: Any) -> None:
             files = [settings.pop(option, None) for option in ("json_file", "csv_file", "plot")]
-            study = Study(Output(*files), settings["seed"], {"bench": name})
+            study = Study(Output(*files), environment(settings.get("seed")), {"bench": name} if name else {})
             try:
                 fill(study, **settings)
             except KeyboardInterrupt:

@@ -9,7 +9,8 @@ import pytest
 import typer
 
 from inceptionn.commands.console import Output
-from inceptionn.evaluate.study import Curve, Figure, Panel, Study, measurement, panels
+from inceptionn.commands.environment import environment
+from inceptionn.commands.study import Curve, Figure, Panel, Study, measurement, panels
 
 
 @measurement("x", plot=True)
@@ -42,7 +43,7 @@ def test_study_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_study_without_files_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study = Study(Output(), 1)
+    study = Study(Output(), environment(1))
     study.plot(lambda figure: pytest.fail("no chart was asked for"))
     study.finish()
     study.finish()
