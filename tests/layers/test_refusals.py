@@ -19,7 +19,7 @@ from inceptionn.layers.parallax.exchange.row_sets import Partitions, decode_rows
 from inceptionn.layers.parameter_server import Constant, Cosine, MomentumSGD, StepDecay, WarmUp
 from inceptionn.layers.parameter_server.exchange.legs import CodecLeg
 from inceptionn.layers.parameter_server.plan import Plan
-from inceptionn.layers.ssd_sgd import GLU, Costs, DCASGDa, LocalSGD, ssd_time
+from inceptionn.layers.ssd_sgd import GLU, DCASGDa, LocalSGD
 
 NAN, TEN = math.nan, np.arange(10, dtype=np.float32)
 OF_TYPE = "a schedule, not None", "an integer", "a float32 array"
@@ -114,11 +114,6 @@ REFUSALS: dict[Any, list[tuple[Any, str]]] = {
         (lambda: GLU(momentum=1.0), "momentum must be within 0 and 1, 1 excluded, not 1.0"),
         (lambda: GLU(beta=math.inf), "beta must be finite, not inf"),
         (lambda: DCASGDa(mean_square=-0.1), "mean_square must be within 0 and 1, 1 excluded, not -0.1"),
-    ],
-    "ssd_sgd.time_model": [
-        (lambda: ssd_time(Costs(1, (1,), (1,), (1,)), 0), "k must be at least 1, not 0"),
-        (lambda: Costs(1, (1, 2), (1,), (1,)), "one entry per layer"),
-        (lambda: Costs(1, (1,), (-1,), (1,)), "times must be at least 0, not -1"),
     ],
     "gradiveq.Slicing": [
         (lambda: Slicing("fc", (3, 4)), "key 'fc': a convolution's gradient has 4 dimensions, not (3, 4)"),

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """SSD-SGD (Xu et al., 2021): servers update globally, workers locally, and pull every k steps.
 
-`trainer` is Algorithm 1, `local_update` Algorithm 2 with its alternatives, `time_model` equations 2 to 4.
+`trainer` is Algorithm 1, `local_update` Algorithm 2 with its alternatives.
 """
 
 from .local_update import GLU, LOCAL_UPDATES, DCASGDa, LocalSGD, LocalUpdate
-from .time_model import Costs, case, ssd_time, ssgd_time
 from .trainer import SSDSGD
 
-__all__ = [
-    "GLU", "LOCAL_UPDATES", "SSDSGD", "Costs", "DCASGDa", "LocalSGD", "LocalUpdate", "case", "ssd_time",
-    "ssgd_time",
-]  # fmt: skip
+__all__ = ["GLU", "LOCAL_UPDATES", "SSDSGD", "DCASGDa", "LocalSGD", "LocalUpdate"]

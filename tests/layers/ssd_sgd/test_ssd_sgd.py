@@ -15,13 +15,9 @@ from inceptionn.layers.ssd_sgd import (
     GLU,
     LOCAL_UPDATES,
     SSDSGD,
-    Costs,
     DCASGDa,
     LocalSGD,
     LocalUpdate,
-    case,
-    ssd_time,
-    ssgd_time,
 )
 from inceptionn.transport import Transport
 
@@ -100,30 +96,6 @@ def test_dc_asgd_a_by_hand() -> None:
     weights = one(1)
     DCASGDa(factor=0.5).update(weights, one(2), weights, 1.0)
     assert weights["w"] == pytest.approx(0.0)
-
-
-# Time model.
-
-
-def test_equation_2_by_hand() -> None:
-    # Computation hides all communication but layer 1's: 1 + 9 + 2.
-    assert ssgd_time(Costs(1, (2, 3, 4), (2, 1, 1), (1, 0.5, 0.5))) == 12
-    # Communication dominates: 1 + 30 + 4.
-    assert ssgd_time(Costs(1, (2, 3, 4), (10, 10, 10), (4, 4, 4))) == 35
-    # One layer: T_f + T_b + T_c.
-    assert ssgd_time(Costs(1, (2,), (10,), (5,))) == 13
-
-
-def test_equation_4_by_hand() -> None:
-    """Case 1: 1+2+0.5 + (10+2-1-4-0.5)/k; case 2: 8 + (16+2-2-8)/k; case 3: 3.5."""
-    one_, two, three = (
-        Costs(1, (2,), (10,), (3,), 0.5), Costs(1, (2,), (16,), (8,), 0.5), Costs(1, (2,), (3,), (1,), 0.5)
-    )  # fmt: skip
-    assert [case(costs) for costs in (one_, two, three)] == [1, 2, 3]
-    assert case(Costs(1, (5, 1), (30, 2), (5, 1))) == 1
-    assert [ssd_time(one_, k) for k in (1, 2, 5)] == pytest.approx([10, 6.75, 4.8])
-    assert [ssd_time(two, k) for k in (1, 2, 4)] == pytest.approx([16, 12, 10])
-    assert [ssd_time(three, k) for k in (1, 5)] == [3.5, 3.5]
 
 
 # Algorithm 1.
