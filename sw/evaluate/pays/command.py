@@ -21,94 +21,59 @@ from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
 from .ratios import TABLE_III, Ratio, RatioAt, agreed_scale, constant, of_file, of_synthetic, published
 from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, predict
-from .simulation import MOST_JITTER, Simulated, simulate
+from .simulation import MOST_JITTER, simulate
 
-SYNTHETIC = "synthetic"
+SYNTHETIC, ENGINES = "synthetic", f"{ENGINE_RATE / 1e9:g}g"
 WHERE = tuple(place for place in get_args(Where) if place != "none")
 _SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
 _TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
-_PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_SECOND = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3,
+          "s": 1.0}  # fmt: skip
 
 
-# Options of the command.
-StepTime = Annotated[
-    str, typer.Option(metavar="TIME", help="Training step without the exchange, such as 150ms.")
-]
-Bandwidth = Annotated[str, typer.Option(metavar="RATE", help="Bandwidth of each host's link, such as 10g.")]
-CodecName = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODEC",
-        help=f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or "
-        "box, and for the ratios of Table III.",
-    ),
-]
-ScaleText = Annotated[
-    str | None,
-    typer.Option(
-        metavar="EXPONENT",
-        help="Scale as in the collectives: auto, none, or -126..126. Default: auto in software, else none.",
-    ),
-]
-RatioText = Annotated[
-    str,
-    typer.Option(
-        help=f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
-    ),
-]
-Oversubscription = Annotated[float, typer.Option(help="Oversubscription of the bandwidth across groups.")]
-Down = Annotated[
-    bool, typer.Option("--down", help="Also compress the return leg from aggregator or servers.")
-]
-CodecRate = Annotated[
-    str | None,
-    typer.Option(metavar="RATE", help="Software codec rate in bytes/s, such as 5GB; else measured."),
-]
-TcpRate = Annotated[
-    str | None,
-    typer.Option(metavar="RATE", help="Bytes/s that one processor sends and receives; else measured."),
-]
-EngineRate = Annotated[
-    str, typer.Option(metavar="RATE", help="Bits of values per second that a NIC's engines process.")
-]
-BoxBandwidth = Annotated[
-    str | None, typer.Option(metavar="RATE", help="Bandwidth between host and box; default: the link's.")
-]
-Simulate = Annotated[
-    bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
-]
-Jitter = Annotated[float, typer.Option(help="Mean random delay of a simulated step, relative to it.")]
+def _given(metavar: str, help: str) -> Any:
+    """Make an option for a text with a unit."""
+    return typer.Option(metavar=metavar, help=help)
+
+
+_CODEC_HELP = (
+    f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or box, and for "
+    "the ratios of Table III."
+)
+_SCALE_HELP = "auto, none, or -126..126, as in the collectives. Default: auto in software, else none."
+_RATIO_HELP = f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
 
 
 @measurement("pays", plot=True)
 def pays(
     study: Study,
-    model: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the gradient, such as 98MB.")] = "98MB",
-    step_time: StepTime = "150ms",
+    model: Annotated[str, _given("SIZE", "Bytes of the gradient, such as 98MB.")] = "98MB",
+    step_time: Annotated[str, _given("TIME", "Training step without the exchange, such as 150ms.")] = "150ms",
     nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
-    bandwidth: Bandwidth = "10g",
-    latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between two hosts.")] = "10us",
+    bandwidth: Annotated[str, _given("RATE", "Bandwidth of each host's link, such as 10g.")] = "10g",
+    latency: Annotated[str, _given("TIME", "One-way latency between two hosts.")] = "10us",
     topology: Annotated[Topology, one_of(TOPOLOGIES, "{}.")] = "ring",
     where: Annotated[Where, one_of(WHERE, "What compresses: {}.")] = "nic",
-    codec: CodecName = None,
+    codec: Annotated[str | None, _given("CODEC", _CODEC_HELP)] = None,
     mode: ModeOption = None,
     bound: report.Bound = 10,
-    scale: ScaleText = None,
-    ratio: RatioText = SYNTHETIC,
+    scale: Annotated[str | None, _given("EXPONENT", _SCALE_HELP)] = None,
+    ratio: Annotated[str, typer.Option(help=_RATIO_HELP)] = SYNTHETIC,
     gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.")] = "float32",
     buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
     overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
     group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
-    oversubscription: Oversubscription = 1.0,
-    down: Down = False,
+    oversubscription: Annotated[float, typer.Option(help="That of the bandwidth across groups.")] = 1.0,
+    down: Annotated[bool, typer.Option("--down", help="Compress what aggregator or servers return.")] = False,
     mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
-    codec_rate: CodecRate = None,
-    tcp_rate: TcpRate = None,
-    engine_rate: EngineRate = f"{ENGINE_RATE / 1e9:g}g",
-    box_bandwidth: BoxBandwidth = None,
-    simulated: Simulate = False,
-    jitter: Jitter = 0.1,
+    codec_rate: Annotated[str | None, _given("RATE", "Bytes/s of a software codec; else measured.")] = None,
+    tcp_rate: Annotated[str | None, _given("RATE", "Bytes/s of one processor's TCP; else measured.")] = None,
+    engine_rate: Annotated[str, _given("RATE", "Bits of values/s of a NIC's engines.")] = ENGINES,
+    box_bandwidth: Annotated[str | None, _given("RATE", "Of host and box; default: the link's.")] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
+    ] = False,
+    jitter: Annotated[float, typer.Option(help="Mean random delay of a simulated step, over it.")] = 0.1,
     seed: report.Seed = 1,
 ) -> None:
     """Predict the time of a training step with compression and its speed-up, and say whether it pays.
@@ -151,7 +116,11 @@ def pays(
     study.conditions.append(title)
     study.table("", {name: partial(text, found) for name, text in WAYS.items()}, found.options)
     if trial is not None:
-        study.show(_simulated_text(scene, trial, jitter))
+        study.show(
+            f"Simulated host by host, {nodes} nodes, jitter {jitter:g}: the last host is done after "
+            f"{trial.last * 1e3:.3f} ms, the median after {trial.median * 1e3:.3f}; without jitter "
+            f"{trial.even * 1e3:.3f} ms ({trial.last / trial.even:.2f} times)"
+        )
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
     study.rows = rows_of(found)
     study.facts = {
@@ -211,14 +180,6 @@ WAYS: dict[str, Callable[[Prediction, Option], str]] = {
 }
 
 
-def _simulated_text(scene: Scenario, trial: Simulated, jitter: float) -> str:
-    return (
-        f"Simulated host by host, {scene.nodes} nodes, jitter {jitter:g}: the last host is done after "
-        f"{trial.last * 1e3:.3f} ms, the median after {trial.median * 1e3:.3f}; without jitter "
-        f"{trial.even * 1e3:.3f} ms ({trial.last / trial.even:.2f} times)"
-    )
-
-
 def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: bool) -> Coder:
     """Return a given rate, the same in all directions, or measured ones.
 
@@ -243,19 +204,18 @@ def _at(ratio: RatioAt, nodes: int) -> Ratio:
 
 def size_of(text: str, option: str) -> float:
     """Return the bytes of a text such as "98MB"; a usage error names the option."""
-    return _parsed(text, _SIZE, _PREFIX, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
+    return _parsed(text, _SIZE, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
 
 
 def time_of(text: str, option: str) -> float:
     """Return the seconds of a text such as "150ms"; a usage error names the option."""
-    return _parsed(text, _TIME, _SECOND, f"{option} takes a time such as 150ms or 10us, not {text!r}")
+    return _parsed(text, _TIME, f"{option} takes a time such as 150ms or 10us, not {text!r}")
 
 
-def _parsed(text: str, pattern: re.Pattern[str], units: dict[str, float], rule: str) -> float:
-    match = pattern.fullmatch(text.strip())
-    if match is None:
+def _parsed(text: str, pattern: re.Pattern[str], rule: str) -> float:
+    if (match := pattern.fullmatch(text.strip())) is None:
         raise typer.BadParameter(rule)
-    return float(match[1]) * units[match[2].lower()]
+    return float(match[1]) * _UNITS[match[2].lower()]
 
 
 def bytes_per_second(text: str, option: str) -> float:
@@ -304,17 +264,16 @@ def ratio_of(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
     if text == SYNTHETIC:
         return of_synthetic(codec, scale)
     try:
-        if text in TABLE_III:
-            table = published(text, bound)
-            return lambda nodes: table
+        if text.endswith(".npy"):
+            return of_file(Path(text), codec, scale)
         try:
-            number = constant(float(text))
-            return lambda nodes: number
+            found = published(text, bound) if text in TABLE_III else constant(float(text))
         except ValueError:
-            if not text.endswith(".npy"):
-                names = ", ".join((SYNTHETIC, *TABLE_III))
-                raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
-        return of_file(Path(text), codec, scale)
+            if text in TABLE_III:
+                raise
+            names = ", ".join((SYNTHETIC, *TABLE_III))
+            raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+        return lambda nodes: found
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(f"--ratio: {error}") from error
     except OSError as error:

@@ -161,59 +161,40 @@ class Prediction:
 
     def reasons(self) -> list[str]:
         """Return the reasons in words, the strongest first."""
-        scene, found = self.scenario, []
-        fastest = self.fastest
-        waited = fastest.step - scene.compute
-        share = waited / fastest.step if fastest.step else 0.0
-        if share < 0.1:
-            found.append(
-                f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it"
-            )
-        if scene.form.where == "box" and (scene.form.box or scene.link.bandwidth) <= scene.link.bandwidth:
-            found.append(
-                "the box's cable to the host is no faster than the network's link and carries raw values"
-            )
-        exchange = self.compressed.exchange
-        if self.gain < WORTH and exchange.limit == "latency":
-            found.append(
-                f"latency and messages take {_percent(exchange.latency, exchange.seconds)} of the exchange "
-                f"({_blocks(scene)}): fewer and larger buckets help, a codec does not"
-            )
-        if self.gain < WORTH and exchange.limit == "processor" and scene.form.where == "software":
-            found.append("the link is faster than the host: codec and TCP take longer than the wire")
-        if self.gain < WORTH and exchange.limit == "device" and scene.form.where == "nic":
-            found.append(
-                f"the engines take {scene.form.engine / 1e9:g} Gbit/s of uncompressed values and the link "
-                f"{scene.link.bandwidth / 1e9:g}: the engines are the limit, whatever the ratio"
-            )
-        if self.gain < WORTH and exchange.limit == "processor" and scene.form.where in ("nic", "box"):
-            stack = f"{scene.host.stack / 1e9:.2g} GB/s per processor"
-            found.append(
-                f"the hosts' TCP stacks are the limit ({stack}): they move raw values whatever the NIC does"
-            )
-        if scene.gradients == "bfloat16":
-            lanes = "engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
-            widened = scene.form.where in ("nic", "box") and not scene.form.bf16_lanes
-            found.append(f"gradients are bf16 already, half the bytes{'; ' + lanes if widened else ''}")
-        elif self.verdict == "not beside bf16":
-            found.append(f"{fastest.name} gains as much, without a codec")
-        if scene.topology == "worker-aggregator":
-            one = self.plain.step / self.raw.step
-            if one > WORTH:
-                found.append(f"a ring without any codec is {one:.2f} times as fast as a raw aggregator")
-        if scene.topology == "hierarchical" and self.raw.step > WORTH * self.plain.step:
-            found.append(
-                f"groups alone make a step {self.raw.step / self.plain.step:.2f} times as fast as one raw "
-                f"ring; the codec's own part is {self.gain:.2f}"
-            )
-        if scene.returns_raw:
-            found.append("weights come back raw: only one of the two ways shrinks")
-        if self.gain >= LITTLE:
-            found.append(
-                f"exchange {fastest.exchange.seconds * 1e3:.3g} ms ({fastest.name}) to "
-                f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then"
-            )
-        return found or ["the exchange is no faster with the codec"]
+        scene, fastest, exchange = self.scenario, self.fastest, self.compressed.exchange
+        link, where, engine = scene.link.bandwidth, scene.form.where, scene.form.engine
+        share = (fastest.step - scene.compute) / fastest.step if fastest.step else 0.0
+        limit = exchange.limit if self.gain < WORTH else ""
+        in_nic, halves = where in ("nic", "box"), scene.gradients == "bfloat16"
+        lanes = "; engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
+        one_ring = self.plain.step / self.raw.step
+        told = {
+            f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it":
+                share < 0.1,
+            "the box's cable to the host is no faster than the network's link and carries raw values":
+                where == "box" and (scene.form.box or link) <= link,
+            f"latency and messages take {_percent(exchange.latency, exchange.seconds)} of the exchange "
+            f"({_blocks(scene)}): fewer and larger buckets help, a codec does not": limit == "latency",
+            "the link is faster than the host: codec and TCP take longer than the wire":
+                limit == "processor" and where == "software",
+            f"the engines take {engine / 1e9:g} Gbit/s of uncompressed values and the link {link / 1e9:g}: "
+            "the engines are the limit, whatever the ratio": limit == "device" and where == "nic",
+            f"the hosts' TCP stacks are the limit ({scene.host.stack / 1e9:.2g} GB/s per processor): they "
+            "move raw values whatever the NIC does": limit == "processor" and in_nic,
+            f"gradients are bf16 already, half the bytes{lanes * (in_nic and not scene.form.bf16_lanes)}":
+                halves,
+            f"{fastest.name} gains as much, without a codec":
+                self.verdict == "not beside bf16" and not halves,
+            f"a ring without any codec is {one_ring:.2f} times as fast as a raw aggregator":
+                scene.topology == "worker-aggregator" and one_ring > WORTH,
+            f"groups alone make a step {1 / one_ring:.2f} times as fast as one raw ring; "
+            f"the codec's own part is {self.gain:.2f}":
+                scene.topology == "hierarchical" and WORTH * one_ring < 1,
+            "weights come back raw: only one of the two ways shrinks": scene.returns_raw,
+            f"exchange {fastest.exchange.seconds * 1e3:.3g} ms ({fastest.name}) to "
+            f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then": self.gain >= LITTLE,
+        }  # fmt: skip
+        return [text for text, holds in told.items() if holds] or ["the exchange is no faster with the codec"]
 
 
 def _percent(part: float, whole: float) -> str:

@@ -9,11 +9,8 @@ at once. O(hosts x steps); 10,000 hosts in one ring take seconds, in groups of 1
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .scenario import Scenario, exchange_of
-
-Times = NDArray[np.float64]
 
 MOST_JITTER = 100
 """Most mean delay, in steps."""
@@ -28,19 +25,6 @@ class Simulated(NamedTuple):
     median: float
     last: float
     even: float
-
-
-def _ring(ready: Times, steps: int, each: float, jitter: float, random: np.random.Generator) -> Times:
-    """Run ``steps`` of the rings along the last axis, whose hosts start at ``ready``."""
-    noise = np.empty_like(ready)
-    for _ in range(steps):
-        np.maximum(ready, np.roll(ready, 1, axis=-1), out=ready)
-        if jitter:
-            random.standard_exponential(out=noise)
-            noise *= jitter * each
-            ready += noise
-        ready += each
-    return ready
 
 
 def _levels(scene: Scenario) -> list[tuple[int, float, int]]:
@@ -80,10 +64,11 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     random = np.random.default_rng(seed)
     group = scene.nodes if scene.topology == "ring" else scene.groups_of
     ready = np.zeros((scene.nodes // group, group))
-    for _ in range(scene.buckets):
-        for axis, each, steps in levels:
-            along = ready if axis == 1 else np.ascontiguousarray(ready.T)
-            along = _ring(along, steps, each, jitter, random)
-            ready = along if axis == 1 else np.ascontiguousarray(along.T)
+    for axis, each, steps in levels * scene.buckets:
+        for _ in range(steps):
+            np.maximum(ready, np.roll(ready, 1, axis), out=ready)
+            ready += each
+            if jitter:
+                ready += jitter * each * random.standard_exponential(ready.shape)
     even = scene.buckets * sum(each * steps for _, each, steps in levels)
     return Simulated(float(ready.min()), float(np.median(ready)), float(ready.max()), even)
