@@ -9,7 +9,7 @@ from rich.console import Console
 
 from inceptionn.commands.study import tabulated
 from inceptionn.evaluate.bench.layers import layers
-from inceptionn.evaluate.bench.layers.layers_rank import WHAT, model_of
+from inceptionn.evaluate.bench.layers.layers import WHAT, model_of
 from inceptionn.evaluate.bench.layers.layers_systems import SYSTEMS
 from inceptionn.evaluate.training import count_of, digits
 from inceptionn.transport import Transport

@@ -8,7 +8,7 @@ from pathlib import Path
 
 print("no JSON", flush=True)
 print('{"line": 1}', flush=True)
-what = json.loads(Path(sys.argv[1]).read_text())["what"]
+what = json.loads(Path(sys.argv[2]).read_text())["what"]
 if what == "fail":
     raise ValueError("a reason to fail")
 if what == "silent":

@@ -108,7 +108,7 @@ def test_codec_takes_no_hidden_copies() -> None:
 def test_peers_keep_what_they_promise(peer: Peer) -> None:
     if peer.package == "torch":
         pytest.importorskip("torch")
-    row = bench._peer("synthetic", peer, synthetic(50_000, seed=1), BOUND, repeats=1)
+    row = bench.row_of_peer("synthetic", peer, synthetic(50_000, seed=1), BOUND, repeats=1)
     assert row.compress > 0
     assert row.decompress > 0
     if peer.lossless:

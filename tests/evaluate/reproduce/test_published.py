@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inceptionn.commands.console import Output
-from inceptionn.evaluate.bench.collective.variants import PAPERS, variant_of
+from inceptionn.evaluate.bench.collective.variants import PAPERS, VARIANTS
 from inceptionn.evaluate.pays.ratios import TABLE_III, bits_ratio, published
 from inceptionn.evaluate.reproduce import published as paper
 from inceptionn.evaluate.reproduce.artefact import Artefact
@@ -60,8 +60,9 @@ def test_the_papers_ring_by_its_own_times() -> None:
         assert inc == pytest.approx(whole * share / 100, abs=0.051)
         assert needed == pytest.approx(1e3 * 8 * 1.5 * paper.SIZE_MB[network] * 1e6 / 10e9, abs=0.051)
         assert times == pytest.approx(whole * share / 100 / (1.2 * paper.SIZE_MB[network]), abs=0.006)
-    assert systems.less(8, 1.5) == pytest.approx(81.25)  # 4 n up and then 4 n down, against 1.5 n both ways
-    assert systems.less(4, 1.5) == 62.5
+    ring, up, aggregator = ({"": n} for n in (1.5, 4, 8))  # times n: 4 n up, then 4 n down
+    assert systems.less(aggregator, ring, "") == pytest.approx(81.25)
+    assert systems.less(up, ring, "") == 62.5
     of_inc = 100 * (1 - (1 - 0.807) / (1 - 0.539))
     near = [name for name, less in paper.FIG_12_EXCHANGE_LESS.items() if abs(less - of_inc) < 2]
     assert near == ["ResNet-50"]
@@ -105,7 +106,7 @@ def test_one_aggregator_in_both_figures() -> None:
     rows = {row.name: row.here for row in fig15.found}
     # 1.5 n against 8 n of time, with headers in both; hosts are not the limit.
     assert rows["model: INC, 4 nodes"] == pytest.approx(1.5 / 8, rel=0.02)
-    assert variant_of(f"{PAPERS} raw").settings(2**-10)["sub_block"] >= 10**9
+    assert VARIANTS[f"{PAPERS} raw"].settings(2**-10)["sub_block"] >= 10**9
 
 
 def test_hosts_decide_only_where_it_is_said() -> None:
@@ -147,6 +148,6 @@ def test_the_model_of_the_papers_cluster() -> None:
     """WA's bytes need what Table II says of AlexNet; the ring 81 % less; compression gains on both."""
     found = systems.modelled("AlexNet", {"literal": 5.59})
     assert found["WA"]["exchange"] == pytest.approx(paper.TABLE_II["AlexNet"][4] / 100, rel=0.1)
-    assert systems.less(found["WA"]["exchange"], found["INC"]["exchange"]) == pytest.approx(81, abs=1)
+    assert systems.less(found["WA"], found["INC"], "exchange") == pytest.approx(81, abs=1)
     assert found["INC+C literal"]["step"] < found["INC"]["step"] < found["WA"]["step"]
     assert found["WA+C literal"]["exchange"] > found["WA"]["exchange"] / 2  # one leg only

@@ -2,16 +2,13 @@
 """``inceptionn bench allreduce``: rings, aggregators and MPI between hosts whose network has a rate."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from .... import converted
 from ....commands import report
 from ....commands.console import new_progress
-from ....commands.speed import Floats
 from ....commands.study import Study, measurement
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
@@ -19,13 +16,13 @@ from ....system.options import one_of
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi
+from . import allreduce_rank
 from . import allreduce_report as tables
 from .allreduce_report import Results
-from .variants import ALL_REDUCES, HALVES, MPI, OPS, RING_BF16, RING_RAW, VARIANTS, variant_of
+from .variants import ALL_REDUCES, HALVES, MEASURED, MPI, OPS, RING_BF16, RING_RAW, VARIANTS
 
 UNSHAPED = "unshaped"
 DTYPES = ("float32", "bfloat16")
-RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
 SLOW, VERY_SLOW = 1.0, 5.0
 """Seconds that the link alone needs from which on three rounds are made at most, or one."""
 PATIENCE = 150.0
@@ -76,7 +73,7 @@ def allreduce(
     chosen_ops = report.choices(ops, OPS, "--op")
     chosen_rates = _rates(rates)
     halves, raw = dtype == "bfloat16", RING_BF16 if dtype == "bfloat16" else RING_RAW
-    names = _variants(only, HALVES if halves else VARIANTS, raw)
+    names = _variants(only, HALVES if halves else MEASURED, raw)
     if halves and not set(chosen_ops) <= set(ALL_REDUCES):
         raise typer.BadParameter(
             f"is measured with {', '.join(ALL_REDUCES)}, not {ops!r}", param_hint="--dtype"
@@ -96,7 +93,10 @@ def allreduce(
         arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
         plan = {
             "bound": 2.0**-bound, "ops": chosen_ops, "scale": "auto" if halves else None,
-            "arrays": _save(network.folder, arrays, halves),
+            "arrays": {
+                kind: data.saved(network.folder, str(number), [converted(values, dtype) for values in each])
+                for number, (kind, each) in enumerate(arrays.items())
+            },
         }  # fmt: skip
         rounds = {rate: _rounds(names, rate, item * count, hosts, repeats) for rate in chosen_rates}
         progress.update(task, total=len(arrays) * _times(rounds, chosen_ops))
@@ -131,14 +131,15 @@ def measured(
     for rate, names in rounds.items():
         network.shape(rate)
         longest = max(_link_seconds(name, rate, size, network.size) for name in names)
-        for line in lines_of(network, RANK, {**plan, "rounds": names}, PATIENCE + 10 * longest):
+        whole = {**plan, "rounds": names}
+        for line in lines_of(network, allreduce_rank.main, whole, PATIENCE + 10 * longest):
             yield rate, line
 
 
 def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
     """Count the measurements of each array."""
     return sum(
-        number * sum(variant_of(name).does(op) for op in ops)
+        number * sum(VARIANTS[name].does(op) for op in ops)
         for each in rounds.values()
         for name, number in each.items()
     )
@@ -164,17 +165,6 @@ def _variants(only: str | None, known: Collection[str], raw: str) -> list[str]:
         if not word or not any(word in name for name in known):
             raise typer.BadParameter(f"--only: no variant of {', '.join(known)} contains {word!r}")
     return [name for name in known if name == raw or any(word in name for word in words)]
-
-
-def _save(folder: Path, ranks_arrays: dict[str, list[Floats]], halves: bool) -> dict[str, list[str]]:
-    """Write every rank's array, as bfloat16 patterns if ``halves``; return the paths by kind of data."""
-    saved: dict[str, list[str]] = {}
-    for kind, arrays in ranks_arrays.items():
-        paths = [folder / f"{len(saved)}-{rank}.npy" for rank in range(len(arrays))]
-        for path, values in zip(paths, arrays, strict=True):
-            np.save(path, converted(values, "bfloat16") if halves else values)
-        saved[kind] = [str(path) for path in paths]
-    return saved
 
 
 def _link_seconds(name: str, rate: float | None, size: int, hosts: int) -> float:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of ``inceptionn bench allreduce``: what runs in each host.
 
-    python -m inceptionn.evaluate.bench.collective.allreduce_rank PLAN [RANK]
-
 Under MPI, MPI's own all-reduce is measured in the same processes. Rank 0 prints one JSON line per
 measurement.
 """
@@ -27,8 +25,8 @@ from ....collectives import (
     statistics,
 )
 from ....transport import Transport
-from ..common.rank import Plan, mpi_world, report, run
-from .variants import ALL_GATHER, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant, variant_of
+from ..common.rank import Plan, mpi_world, tell
+from .variants import ALL_GATHER, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant
 
 CHUNK = 1 << 18
 """Values compared at a time."""
@@ -78,7 +76,7 @@ def _measure(
     result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
-            if turn >= rounds or not variant_of(name).does(what["op"]):
+            if turn >= rounds or not VARIANTS[name].does(what["op"]):
                 continue
             call = _call(transport, comm, plan, what["op"], name)
             if turn == 0:
@@ -93,9 +91,9 @@ def _measure(
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
                     line["scale"] = statistics(transport).since(counted).scale or 0
-                exact = exact_of(variant_of(name))
+                exact = exact_of(VARIANTS[name])
                 line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
-            report(transport, line)
+            tell(transport, line)
 
 
 def _wide(values: NDArray[Any]) -> Lanes:
@@ -123,7 +121,7 @@ def _checked(transport: Transport, result: NDArray[Any], exact: Exact, shared: b
 
 
 def _call(transport: Transport, comm: Any, plan: Plan, op: str, name: str) -> Callable[[Lanes, Lanes], None]:
-    return _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, variant_of(name))
+    return _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, VARIANTS[name])
 
 
 def _by_us(transport: Transport, plan: Plan, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
@@ -164,7 +162,3 @@ def block_sizes(count: int, ranks: int) -> list[int]:
     """Return the lanes of each rank's block."""
     blocks = [Parts(count, ranks).block(rank) for rank in range(ranks)]
     return [block.stop - block.start for block in blocks]
-
-
-if __name__ == "__main__":
-    run(main)

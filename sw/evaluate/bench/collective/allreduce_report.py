@@ -127,37 +127,24 @@ def _error(rows: Mapping[str, list[Measurement]], bound: float, variant: str) ->
     return f"{max(errors) / bound:.2f}"
 
 
-def figures_of_halves(results: Results) -> list[Figure]:
-    """Return the targets of the all-reduce of real gradients of bfloat16."""
-    target = HALF_TARGETS.get(results.bound)
-    return [
-        Figure(
-            f"{rate_text(rate)}, {REAL}, {op}: planes against ring bf16",
-            results.ratio(rate, REAL, op, RING_BF16, RING_PLANES), target,
-        )
-        for rate in results.each("rate") for op in results.each("op")
-        if target is not None and REAL in results.each("data") and rate in (1e8, 1e9)
-    ]  # fmt: skip
-
-
-def figures_of(results: Results) -> list[Figure]:
-    """Return the targets of the all-reduce."""
-    if results.raw == RING_BF16:
-        return figures_of_halves(results)
-    found: list[Figure] = []
+def figures_of(results: Results) -> Iterator[Figure]:
+    """Yield the targets of the all-reduce."""
     for rate, data, op in product(*map(results.each, ("rate", "data", "op"))):
         ratio = partial(results.ratio, rate, data, op)
-        where = f"{rate_text(rate)}, {data}, {op}"
-        target = TARGETS.get((data, rate or 0.0))
-        if target is not None and op in ALL_REDUCES:
-            found.append(Figure(f"{where}: codec against ring raw", ratio(RING_RAW, RING_BOUNDED), target))
-        target, planes = PLANES_TARGETS.get((data, rate or 0.0)), ratio(RING_RAW, RING_PLANES)
-        if target is not None and planes is not None and op in ALL_REDUCES:
-            found.append(Figure(f"{where}: planes against ring raw", planes, target))
-        found.append(Figure(f"{where}: codec against ring bf16", ratio(RING_BF16, RING_BOUNDED), 1))
+        where, key = f"{rate_text(rate)}, {data}, {op}", (data, rate or 0.0)
+        if results.raw == RING_BF16:  # real gradients of bfloat16
+            target = HALF_TARGETS.get(results.bound)
+            if target is not None and data == REAL and rate in (1e8, 1e9):
+                yield Figure(f"{where}: planes against ring bf16", ratio(RING_BF16, RING_PLANES), target)
+            continue
+        if key in TARGETS and op in ALL_REDUCES:
+            yield Figure(f"{where}: codec against ring raw", ratio(RING_RAW, RING_BOUNDED), TARGETS[key])
+        planes = ratio(RING_RAW, RING_PLANES)
+        if key in PLANES_TARGETS and planes is not None and op in ALL_REDUCES:
+            yield Figure(f"{where}: planes against ring raw", planes, PLANES_TARGETS[key])
+        yield Figure(f"{where}: codec against ring bf16", ratio(RING_BF16, RING_BOUNDED), 1)
         if rate == 1e9:
-            found.append(Figure(f"{where}: ring raw against Open MPI", ratio(MPI, RING_RAW), 1))
-    return found
+            yield Figure(f"{where}: ring raw against Open MPI", ratio(MPI, RING_RAW), 1)
 
 
 def chart_of(results: Results) -> tuple[Draw, float, float]:

@@ -2,7 +2,7 @@
 """``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import product
 from statistics import median
 from typing import Annotated, Any, NamedTuple
 
@@ -23,14 +23,13 @@ from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
 from ..common import data
 from ..common.job import lines_of
-from .variants import RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW
+from . import allreduce_rank
+from .variants import AGGREGATOR, HIERARCHICAL, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
-RANK = "inceptionn.evaluate.bench.collective.allreduce_rank"
-HIERARCHICAL, AGGREGATOR, UP, BOTH = (
-    "hierarchical bounded", "worker-aggregator raw", "worker-aggregator bounded, up",
-    "worker-aggregator bounded, both",
+MODELLED = (
+    RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES, "hierarchical bounded", "worker-aggregator raw",
+    "worker-aggregator bounded, up", "worker-aggregator bounded, both",
 )  # fmt: skip
-MODELLED = (RING_RAW, RING_BF16, RING_BOUNDED, RING_PLANES, HIERARCHICAL, AGGREGATOR, UP, BOTH)
 ETHERNET_HEADER = 14
 """The bytes that the token buckets count beside IP packets."""
 SAMPLE = 1 << 20
@@ -81,6 +80,7 @@ def pays(
     """
     chosen_hosts = report.numbers(hosts, 2, 16, "--hosts")
     chosen_sizes = report.numbers(sizes, 1, 1024, "--sizes")
+    most = chosen_sizes[-1]
     chosen_rates = report.rates(rates)
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     require()
@@ -92,8 +92,12 @@ def pays(
         for count in chosen_hosts:
             with Network(count) as network:
                 progress.update(task, description=f"{count} hosts")
-                arrays = _arrays(network.folder, chosen, chosen_sizes, seed, count)
-                host = calibrated(network, arrays, 2.0**-bound, max(chosen_sizes))
+                made = {kind: data.arrays(kind, most * 250_000, seed, count) for kind in chosen}
+                arrays = {
+                    (kind, mb): data.saved(network.folder, f"{kind}-{mb}", [x[: mb * 250_000] for x in every])
+                    for (kind, every), mb in product(made.items(), chosen_sizes)
+                }
+                host = calibrated(network, arrays, 2.0**-bound, most)
                 machines[count] = vars(host)
                 codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
                 for rate in chosen_rates:
@@ -124,21 +128,6 @@ def pays(
     study.plot(lambda figure: draw(figure, points), 6.4, 5.4)
 
 
-def _arrays(
-    folder: Path, kinds: list[str], sizes: list[int], seed: int, hosts: int
-) -> dict[tuple[str, int], list[str]]:
-    """Write files of every rank by kind and MB. Small files hold the first values of the large ones."""
-    found = {}
-    for kind in kinds:
-        arrays = data.arrays(kind, max(sizes) * 250_000, seed, hosts)
-        for size in sizes:
-            paths = [folder / f"{kind}-{size}-{rank}.npy" for rank in range(hosts)]
-            for path, values in zip(paths, arrays, strict=True):
-                np.save(path, values[: size * 250_000])
-            found[kind, size] = [str(path) for path in paths]
-    return found
-
-
 def measured(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
     variants: tuple[str, ...] = MODELLED,
@@ -150,7 +139,7 @@ def measured(
         "rounds": dict.fromkeys(variants, repeats),
     }  # fmt: skip
     seen: dict[tuple[str, int, str], list[float]] = {}
-    for line in lines_of(network, RANK, plan):
+    for line in lines_of(network, allreduce_rank.main, plan):
         kind, size = line["data"].split()
         times = seen.setdefault((kind, int(size), line["variant"]), [])
         times.append(line["seconds"])
@@ -168,9 +157,7 @@ def calibrated(
     network.shape(None)
     kind, _ = next(iter(arrays))
     files = arrays[kind, largest]
-    small = [str(Path(path).with_name(f"small-{rank}.npy")) for rank, path in enumerate(files)]
-    for path, source in zip(small, files, strict=True):
-        np.save(path, np.load(source, mmap_mode="r")[:SMALL])
+    small = data.saved(network.folder, "small", [np.load(path, mmap_mode="r")[:SMALL] for path in files])
     times = {
         size: seconds
         for (_, size, _), seconds in measured(
@@ -205,13 +192,12 @@ def predicted(
     variant: str, size: int, hosts: int, link: Link, host: Host, codecs: dict[str, Form]
 ) -> Exchange:
     """Return the model's time of a variant of the bench; ``codecs``: of `used`."""
-    raw = Form()
+    way, raw = VARIANTS[variant], Form()
     form = next((found for name, found in codecs.items() if name in variant), raw)
-    if variant == HIERARCHICAL:
+    if way.algorithm == HIERARCHICAL:
         return hierarchical(size, hosts, link, host, form, default_group_size(hosts))
-    if variant in (AGGREGATOR, UP, BOTH):
-        down = form if variant == BOTH else raw
-        return worker_aggregator(size, hosts, link, host, form, down)
+    if way.algorithm == AGGREGATOR:
+        return worker_aggregator(size, hosts, link, host, form, form if way.legs == "both" else raw)
     return ring(size, hosts, link, host, form)
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +63,14 @@ def arrays(kind: str, count: int, seed: int, workers: int) -> list[Floats]:
     if kind == SYNTHETIC:
         return [synthetic(count, seed + worker) for worker in range(workers)]
     return real(count, seed, workers)
+
+
+def saved(folder: Path, name: str, arrays: Sequence[Any]) -> list[str]:
+    """Write an array for each rank, and return the paths."""
+    paths = [folder / f"{name}-{rank}.npy" for rank in range(len(arrays))]
+    for path, values in zip(paths, arrays, strict=True):
+        np.save(path, values)
+    return list(map(str, paths))
 
 
 def own(path: Path, count: int, workers: int) -> list[Floats]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, Any
@@ -45,18 +45,24 @@ def one_thread() -> dict[str, str]:
 
 
 def lines_of(
-    network: Namespaces, module: str, plan: Mapping[str, Any], patience: float = 600.0
+    network: Namespaces, program: Callable[..., object], plan: Mapping[str, Any], patience: float = 600.0
 ) -> Iterator[dict[str, Any]]:
-    """Run ``python -m module PLAN`` on every host, and yield the JSON lines that rank 0 prints.
+    """Run a function of a module, ``program``, on every host, and yield rank 0's lines of JSON.
 
-    PLAN is a file with the plan and the hosts' "addresses", see `rank.run`. Under MPI where it is installed,
-    else with the rank as a further argument. Raises `NetworkError` if no line comes for ``patience`` seconds,
-    or if a rank fails: its text is the ranks' last output.
+    It gets the transport and the plan, to which the hosts' "addresses" are added, see `rank.run`. Ranks run
+    under MPI where it is installed, else with their number as a further argument. Raises `NetworkError` if no
+    line comes for ``patience`` seconds, or if a rank fails: its text is the ranks' last output.
     """
     path = network.folder / "plan.json"
     common = {"port": PORT, "timeout": TIMEOUT, "addresses": [host.address for host in network.hosts]}
     path.write_text(json.dumps({**common, **plan}))
-    argv = [sys.executable, "-m", module, str(path)]
+    argv = [
+        sys.executable,
+        "-m",
+        f"{__package__}.rank",
+        f"{program.__module__}:{program.__name__}",
+        str(path),
+    ]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
         # All hosts share this machine's processors: one thread of the linear algebra each.
         added = dict.fromkeys(_THREADS, "1")

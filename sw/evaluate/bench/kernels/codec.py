@@ -49,13 +49,9 @@ GFNI = "avx512-gfni"
 Targets = Mapping[str, Sequence[tuple[str, str, float]]]
 TARGETS: Targets = {
     "bounded": (("compress", AUTOMATIC, 1.0), ("compress", "avx2", 0.6), ("decompress", AUTOMATIC, 0.85)),
-    "planes": (
-        ("compress", AUTOMATIC, 1.3),
-        ("decompress", AUTOMATIC, 0.95),
-        ("compress", "avx2", 0.6),
-        ("decompress", "avx2", 0.8),
-    ),
-}
+    "planes": (("compress", AUTOMATIC, 1.3), ("decompress", AUTOMATIC, 0.95), ("compress", "avx2", 0.6),
+               ("decompress", "avx2", 0.8)),
+}  # fmt: skip
 """Shares of memcpy with one thread, by codec or mode; auto: the path that is chosen by measurement."""
 TARGETS_OF_16_BITS: Targets = {"bounded": (), "planes": (("compress", GFNI, 0.6), ("decompress", GFNI, 0.36))}
 """The same for values of 16 bits."""
@@ -138,8 +134,11 @@ def codec(
         raise typer.BadParameter("--with needs float32 values", param_hint="--dtype")
     taken = _chosen()
     count = size * 1_000_000 // (4 if wide else 2)
-    floats = _arrays(chosen, file, count, seed)
-    arrays = floats if wide else {kind: _narrow(x, dtype) for kind, x in floats.items()}
+    if file is None:
+        floats = {kind: data.arrays(kind, count, seed, 1)[0] for kind in chosen}
+    else:
+        floats = {printable(file.name): data.own(file, count, 1)[0]}
+    arrays = floats if wide else {kind: converted(x, dtype) for kind, x in floats.items()}
     jobs = [*_jobs(peers and wide)]
     if other is not None:  # with its own error bound
         ready = Ready(other.compress, other.decompress)
@@ -207,25 +206,14 @@ def _measured(
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
     pairs = list(product(arrays, [job for job in jobs if job not in absent]))
     for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {pair[1].name}"):
-        measure: Callable[..., Row] = _peer if isinstance(job, Peer) else _own
+        measure: Callable[..., Row] = row_of_peer if isinstance(job, Peer) else row_of_ours
         rows.append(measure(kind, job, arrays[kind], bound, repeats))
     return rows, absent
 
 
-def _arrays(kinds: list[str], file: Path | None, count: int, seed: int) -> dict[str, Floats]:
-    if file is not None:
-        return {printable(file.name): data.own(file, count, 1)[0]}
-    return {kind: data.arrays(kind, count, seed, 1)[0] for kind in kinds}
-
-
-def _narrow(x: Floats, dtype: Dtype) -> Any:
-    """Return values of 16 bits: patterns of bfloat16, or float16."""
-    return converted(x, "bfloat16") if dtype == "bfloat16" else x.astype(np.float16)
-
-
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
     """Yield our codecs on their paths with their threads, then the others."""
-    for variant, path in product(DEFAULTS, _own_paths()):
+    for variant, path in product(DEFAULTS, own_paths()):
         if variant == BOUNDED and path == GFNI:
             continue  # the same as without GFNI
         for threads in (1,) if path == NUMPY else (1, 2):
@@ -236,11 +224,12 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
 
 def _chosen() -> dict[str, str]:
     """Return the path of each operation that ``auto`` takes here."""
-    with using_path(_own_paths()[0]):
+    with using_path(own_paths()[0]):
         return operation_paths()
 
 
-def _own_paths() -> list[str]:
+def own_paths() -> list[str]:
+    """Return the paths to measure, the default one first."""
     paths = available_paths()
     return paths if paths == [NUMPY] else [AUTOMATIC, *paths]
 
@@ -253,7 +242,8 @@ def _sample(x: Floats) -> Floats:
     return np.ascontiguousarray(blocks[:: -(-x.size // SAMPLE)]).reshape(-1)
 
 
-def _own(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
+def row_of_ours(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
+    """Measure one of our codecs on an array."""
     variant, path, threads = job
     told: Any = "bfloat16" if x.dtype == np.uint16 else None
     with using_path(path):
@@ -273,7 +263,8 @@ def _own(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
     return row
 
 
-def _peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
+def row_of_peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
+    """Measure another compressor on an array."""
     ready = peer.prepare(bound)
     if peer.lossless:
         back = ready.decompress(ready.compress(x), x.size)
@@ -295,14 +286,14 @@ def _row(
     seconds = best_seconds({**copying(x), **both, **calls}, repeats, SLOW_SECONDS)
     small = x[:SMALL].copy()
     small_stream = compress(small)
-    peaks = _memory(ready, x)
+    up, down = _memory(ready, x)
     return Row(
         data=data, name=name, kind=kind, threads=1, ratio=x.nbytes / size(stream),
         **{call: x.nbytes / took / 1e9 for call, took in seconds.items()},
         largest_error=float(error),
         small_compress=_per_call(lambda: compress(small)),
         small_decompress=_per_call(lambda: decompress(small_stream, SMALL)),
-        memory_compress=peaks[0], memory_decompress=peaks[1],
+        memory_compress=up, memory_decompress=down,
     )  # fmt: skip
 
 
@@ -342,14 +333,15 @@ def _figures_of(title: str, targets: Sequence[tuple[str, str, float]], rows: lis
     for name, path, target in targets:
         if (row := own.get((path, 1))) is not None:
             yield Figure(f"{title}: {name}, {row.name}, of memcpy", row.of_memcpy(name), target)
-    if (two := own.get((best.name, 2))) is not None:
-        for name in ("compress", "decompress"):
+    for name, small, memory in (
+        ("compress", best.small_compress, best.memory_compress),
+        ("decompress", best.small_decompress, best.memory_decompress),
+    ):
+        if (two := own.get((best.name, 2))) is not None:
             ratio = two.of_memcpy(name) / best.of_memcpy(name)
             yield Figure(f"{title}: {name}, two threads against one", ratio, 1)
-    yield Figure(f"{title}: compress 1 Ki values", best.small_compress * 1e6, 3, True, "µs")
-    yield Figure(f"{title}: decompress 1 Ki values", best.small_decompress * 1e6, 3, True, "µs")
-    yield Figure(f"{title}: memory, compress", best.memory_compress, 1.1, True)
-    yield Figure(f"{title}: memory, decompress", best.memory_decompress, 1.1, True)
+        yield Figure(f"{title}: {name} 1 Ki values", small * 1e6, 3, True, "µs")
+        yield Figure(f"{title}: memory, {name}", memory, 1.1, True)
     yield Figure(f"{title}: largest error", best.largest_error, 1, True, "bounds")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench a2dtwp``: packing weights against memcpy, and copies to a GPU where there is one."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -73,35 +73,30 @@ def rates_of(count: int, repeats: int, seed: int = 1) -> dict[str, float]:
 def figures_of(found: dict[str, dict[str, float]]) -> list[Figure]:
     """Return the target: the slowest format of the best path, in both directions."""
     best, rates = next(iter(found.items()))
-    return [
-        Figure(
-            f"bit{way}, {best}, slowest format, of memcpy",
-            min(rates[f"{way}{keep}"] for keep in KEPT) / rates[MEMCPY],
-            TARGET,
-        )
-        for way in ("pack", "unpack")
-    ]
+    least = {way: min(rates[f"{way}{keep}"] for keep in KEPT) for way in ("pack", "unpack")}
+    name = f"{best}, slowest format, of memcpy"
+    return [Figure(f"bit{way}, {name}", rate / rates[MEMCPY], TARGET) for way, rate in least.items()]
 
 
-def _rate(keep: int) -> Callable[[tuple[str, str, dict[str, float]]], str]:
-    def text(row: tuple[str, str, dict[str, float]]) -> str:
-        rate = row[2][f"{row[1]}{keep}"]
-        return f"{rate:.2f} ({rate / row[2][MEMCPY]:.2f})"
-
-    return text
+def _rate(keep: int, row: tuple[str, str, dict[str, float]]) -> str:
+    rate = row[2][f"{row[1]}{keep}"]
+    return f"{rate:.2f} ({rate / row[2][MEMCPY]:.2f})"
 
 
 RATES: Columns[tuple[str, str, dict[str, float]]] = {
     "": lambda row: f"{row[0]}, bit{row[1]}",
-    **{f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)": _rate(keep) for keep in KEPT},
+    **{f"{keep} byte{'s' * (keep > 1)}\nGB/s (of memcpy)": partial(_rate, keep) for keep in KEPT},
 }
 """Of a path, a direction and the path's rates."""
+
+
+def _milliseconds(part: str, row: tuple[str, float, dict[str, float]]) -> str:
+    return f"{1e3 * row[2][part]:.2f}"
+
+
 TO_DEVICE: Columns[tuple[str, float, dict[str, float]]] = {
     "": lambda row: row[0],
-    "pack, ms": lambda row: f"{1e3 * row[2]['pack']:.2f}",
-    "copy, ms": lambda row: f"{1e3 * row[2]['copy']:.2f}",
-    "unpack, ms": lambda row: f"{1e3 * row[2]['unpack']:.2f}",
-    "all, ms": lambda row: f"{1e3 * row[2]['all']:.2f}",
+    **{f"{part}, ms": partial(_milliseconds, part) for part in ("pack", "copy", "unpack", "all")},
     "raw / all": lambda row: f"{row[1] / row[2]['all']:.2f}x",
 }
 """Of a way to the GPU, with the seconds of the raw one."""

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench gradiveq``: all-reduce in the compressed domain against raw and QSGD; trainings."""
 
+import time
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Annotated, Any
 
+import numpy as np
+
 from .... import Codec
+from ....collectives import Compressed, Parts, Raw, WireForm, all_reduce_steps, ring
 from ....commands import report
 from ....commands.console import Table, new_progress
 from ....commands.study import Study, flat, measurement
-from ....layers.gradiveq import GradiVeQ
+from ....layers.gradiveq import QSGD, CompressedDomain, Compressor, GradiVeQ, Run, Slicing
 from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
-from ....transport import LoopbackTransport
-from ...training import Batches, digits, flatten, model_of, unflatten
+from ....transport import LoopbackTransport, Transport
+from ...training import Batches, Floats, digits, flatten, model_of, unflatten
 from ..common.job import lines_of
+from ..common.rank import Plan, tell
 from ..common.threads import on_ranks
-from .gradiveq_rank import VALUES
 
-RANK = "inceptionn.evaluate.bench.layers.gradiveq_rank"
 TITLES = {
     "raw": "ring, raw",
     "qsgd": "ring, 4-bit QSGD",
@@ -55,17 +59,14 @@ def gradiveq(
     """
     chosen = report.rates(rates)
     require()
-    plan = {
-        "repeats": repeats, "ratio": RATIO, "dimension": dimension,
-        "bound": 2.0**-BOUND, "seed": seed,
-    }  # fmt: skip
+    plan = plan_of(repeats, dimension, seed)
     times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
     with new_progress(study.console) as progress, Network(hosts) as network:
         task = progress.add_task("", total=len(chosen) * len(TITLES))
         for rate in chosen:
             network.shape(rate)
-            for line in lines_of(network, RANK, plan):
-                times[rate][line["variant"]] = {**line, "seconds": median(line["seconds"])}
+            for line in timed(network, plan):
+                times[rate][line["variant"]] = line
                 progress.update(task, advance=1, description=rate_text(rate))
     title = f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
     study.show(times_table(times, plan, title))
@@ -73,6 +74,19 @@ def gradiveq(
     study.rows = [
         {"rate": int(rate), **flat(line)} for rate, lines in times.items() for line in lines.values()
     ]
+
+
+def plan_of(repeats: int, dimension: int, seed: int) -> dict[str, Any]:
+    """Return what the ranks measure."""
+    return {
+        "repeats": repeats, "ratio": RATIO, "dimension": dimension, "bound": 2.0**-BOUND, "seed": seed,
+    }  # fmt: skip
+
+
+def timed(network: Network, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each variant, with the median of its seconds."""
+    for line in lines_of(network, at_host, plan):
+        yield {**line, "seconds": median(line["seconds"])}
 
 
 def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
@@ -133,3 +147,93 @@ def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4)
         return {"accuracy": model.accuracy(parameters, data.test), "all": total, **ratios}
 
     return on_ranks(workers, rank)[0]
+
+
+RESNET_32 = (
+    (16, 3, 3, 3), *[(16, 16, 3, 3)] * 10, (32, 16, 3, 3), *[(32, 32, 3, 3)] * 9, (64, 32, 3, 3),
+    *[(64, 64, 3, 3)] * 9,
+)  # fmt: skip
+"""The convolutions of the paper's network for 32 x 32 pixels: 461,232 values, 1.84 MB."""
+VALUES = sum(int(np.prod(shape)) for shape in RESNET_32)
+
+
+def at_host(transport: Transport, plan: Plan) -> None:
+    """Time the variants at a host; rank 0 prints a line for each."""
+    calls = variants(transport, plan)
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    sent: dict[str, int] = {}
+    for turn in range(plan["repeats"] + 1):  # the first one warms up
+        for name, call in calls.items():
+            transport.barrier()
+            before, start = transport.bytes_sent, time.perf_counter()
+            call()
+            slowest = max(transport.exchange(time.perf_counter() - start))
+            sent[name] = sum(transport.exchange(transport.bytes_sent - before))
+            if turn:
+                found[name].append(slowest)
+    for name, seconds in found.items():
+        tell(transport, {"variant": name, "seconds": seconds, "sent": sent[name]})
+
+
+def compressors(ratio: float, most: int) -> dict[int, Floats]:
+    """Make orthonormal columns by K: K/ratio of them, ``most`` at most.
+
+    Time depends on their number alone.
+    """
+    random = np.random.default_rng(0)
+    found = {}
+    for size in {shape[0] * shape[1] for shape in RESNET_32}:
+        d = max(1, min(most, round(size / ratio)))
+        found[size] = np.linalg.qr(random.standard_normal((size, d)))[0].astype(np.float32)
+    return found
+
+
+def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]]:
+    """Return the timed calls by name, each in slices.
+
+    A call goes from the gradients of this worker to their mean.
+    """
+    size = transport.size
+    random = np.random.default_rng((plan["seed"], transport.rank))
+    gradients = [random.standard_normal(shape, np.float32) * np.float32(1e-3) for shape in RESNET_32]
+    slicings = [Slicing(str(number), shape) for number, shape in enumerate(RESNET_32)]
+    codec = Codec(plan["bound"], threads=1)
+
+    def scalar(form: Callable[[], WireForm]) -> Callable[[], object]:
+        def call() -> None:
+            flat = np.concatenate([gradient.reshape(-1) for gradient in gradients])
+            used = form()
+            ring(used, range(size), flat, flat, Parts(flat.size, size), all_reduce_steps(size))
+
+        return call
+
+    def linear(ratio: float, most: int, coded: bool) -> Callable[[], object]:
+        columns = compressors(ratio, most)
+        runs = [
+            Run(
+                Compressor(columns[s.size], np.zeros((s.count, s.size), np.float32)),
+                s.count,
+                5 if coded else 0,
+            )
+            for s in slicings
+        ]
+
+        def call() -> None:
+            own = [slicing.cut(gradient) for slicing, gradient in zip(slicings, gradients, strict=True)]
+            domain = CompressedDomain(runs, own, 1 / size)
+            domain.reduce(Compressed(transport, codec) if coded else Raw(transport))
+            for slicing, mean in zip(slicings, domain.sums, strict=True):
+                slicing.joined(mean)
+
+        return call
+
+    qsgd = QSGD(4, seed=(0, transport.rank))
+    ratio, most = plan["ratio"], plan["dimension"]
+    return {
+        "raw": scalar(lambda: Raw(transport)),
+        "qsgd": scalar(lambda: Compressed(transport, qsgd)),
+        "gradiveq": linear(ratio, VALUES, False),
+        "gradiveq+codec": linear(ratio, VALUES, True),
+        "gradiveq-few": linear(ratio, most, False),
+        "gradiveq-few+codec": linear(ratio, most, True),
+    }

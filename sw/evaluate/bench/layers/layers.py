@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench layers``: training systems side by side, between hosts whose links have a rate."""
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Annotated, Any
 
@@ -10,15 +12,14 @@ from ....commands.console import new_progress
 from ....commands.study import Columns, Figure, Study, flat, measurement
 from ....netns import Network, rate_text, require
 from ....system.options import one_of
-from ....transport import LoopbackTransport
-from ...training import MLP, count_of, digits
+from ....transport import LoopbackTransport, Transport
+from ...training import MLP, Batches, Dataset, Model, count_of, digits, loop
 from ...training.data import require_digits
 from ..common.job import lines_of
+from ..common.rank import Plan, tell
 from ..common.threads import on_ranks
-from .layers_rank import accuracy_of, model_of
-from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, ssd
+from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, Run, ssd
 
-RANK = "inceptionn.evaluate.bench.layers.layers_rank"
 RATE, MOMENTUM = 0.05, 0.9
 WARM_UP = 60
 """Steps of SSGD before SSD-SGD in training runs."""
@@ -77,7 +78,7 @@ def layers(
         for rate in chosen_rates:
             cases = timing + (training if rate == max(chosen_rates) else [])
             network.shape(rate)
-            for line in lines_of(network, RANK, {**plan, "cases": cases}):
+            for line in lines_of(network, at_host, {**plan, "cases": cases}):
                 name = line["system"]
                 progress.update(task, advance=1, description=f"{rate_text(rate)}: {SYSTEMS[name].title}")
                 if line["what"] == "train":
@@ -161,3 +162,76 @@ def final_accuracy(k: int, steps: int, seed: int, workers: int = 4) -> float:
         return accuracy_of(run, transport, model, data, 16, seed, steps)
 
     return on_ranks(workers, rank)[0]
+
+
+def at_host(transport: Transport, plan: Plan) -> None:
+    """Run the plan's cases; rank 0 prints a line for each."""
+    data, model = digits(plan["seed"]), model_of(plan)
+    for case in plan["cases"]:
+        tell(transport, {**case, **WHAT[case["what"]](transport, model, data, plan, case)})
+
+
+def model_of(plan: Plan) -> Model:
+    """Return the classifier of 8 x 8 pixels that the plan names."""
+    sizes = tuple(plan["sizes"])
+    return loop.model_of(plan["model"], **{"channels" if plan["model"] == "cnn" else "hidden": sizes})
+
+
+def job_of(plan: Plan, steps: int, warm_up: int = 0) -> Job:
+    """Return the job that the plan describes."""
+    return Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm_up)
+
+
+def timed(
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure seconds per step at the slowest rank, and the bytes per step of all ranks by class.
+
+    Bytes are the difference of two runs, with and without the steps that are counted. So the start and the
+    end of a run do not count, nor do the steps until traffic is steady.
+    """
+    system = SYSTEMS[case["system"]]
+    steps = -(-case["steps"] // system.cycle) * system.cycle
+    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
+    sent: list[Counter[str]] = []
+    seconds = 0.0
+    for counted in (0, steps):
+        run = system.open(transport, model, job_of(plan, case.get("trained", steps)))
+        for step in range(system.settle):
+            run.step(batches.at(step))
+        start = time.perf_counter()
+        for step in range(system.settle, system.settle + counted):
+            run.step(batches.at(step))
+        seconds = time.perf_counter() - start
+        run.close()
+        sent.append(run.traffic.of_all(transport).sent)
+    kinds = sorted(sent[0].keys() | sent[1].keys())
+    slowest = max(transport.exchange(seconds / steps))
+    return {
+        "seconds": slowest, "steps": steps,
+        "sent": {kind: (sent[1][kind] - sent[0][kind]) / steps for kind in kinds},
+    }  # fmt: skip
+
+
+def trained(
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure the test accuracy after a training, and mean bytes per step by class."""
+    run = SYSTEMS[case["system"]].open(transport, model, job_of(plan, case["steps"], case["warm_up"]))
+    accuracy = accuracy_of(run, transport, model, data, plan["batch"], plan["seed"], case["steps"])
+    return {"accuracy": accuracy, "sent": run.traffic.of_all(transport).per_step(case["steps"])}
+
+
+def accuracy_of(
+    run: Run, transport: Transport, model: Model, data: Dataset, batch: int, seed: int, steps: int
+) -> float:
+    """Train to the end; return the test accuracy, 0..1."""
+    batches = Batches(data.train, batch, transport.rank, transport.size, seed)
+    for step in range(steps):
+        run.step(batches.at(step))
+    accuracy = model.accuracy(run.parameters(), data.test)
+    run.close()
+    return accuracy
+
+
+WHAT: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "train": trained}

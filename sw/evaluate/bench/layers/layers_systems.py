@@ -4,6 +4,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -49,17 +50,27 @@ class Run(ABC):
         """End it; the transport can be used again."""
 
 
-class _Servers(Run):
+class _Group(Run):
     """Parameter server, every rank worker and server."""
 
     def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
-        initial = model.initial(job.seed)
         rate = job.rate / transport.size if settings.get("mode") == "async" else job.rate
+        rule = MomentumSGD(rate, job.momentum)
         self.model = model
-        self.group = ParameterServer(transport, initial, MomentumSGD(rate, job.momentum), **settings)
+        self.group = ParameterServer(transport, model.initial(job.seed), rule, **settings)
         assert self.group.worker is not None
-        self.worker = self.group.worker
-        self.traffic = self.group.traffic
+        self.worker, self.traffic = self.group.worker, self.group.traffic
+
+    def parameters(self) -> Parameters:
+        return self.worker.pull()
+
+    def close(self) -> None:
+        self.group.close()
+
+
+class _Servers(_Group):
+    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
+        super().__init__(transport, model, job, **settings)
         self.weights = self.worker.pull()
 
     def step(self, batch: Batch) -> None:
@@ -69,29 +80,18 @@ class _Servers(Run):
     def parameters(self) -> Parameters:
         return self.weights
 
-    def close(self) -> None:
-        self.group.close()
 
-
-class _SSD(Run):
+class _SSD(_Group):
     def __init__(self, transport: Transport, model: Model, job: Job, k: int, **settings: Any) -> None:
-        rule = MomentumSGD(job.rate, job.momentum)
-        self.model = model
-        self.group = ParameterServer(transport, model.initial(job.seed), rule, **settings)
-        assert self.group.worker is not None
-        self.traffic = self.group.traffic
-        self.trainer = SSDSGD(self.group.worker, k, job.warm_up, job.rate)
+        super().__init__(transport, model, job, **settings)
+        self.trainer = SSDSGD(self.worker, k, job.warm_up, job.rate)
 
     def step(self, batch: Batch) -> None:
         self.trainer.step(self.model.gradients(self.trainer.weights, batch))
 
-    def parameters(self) -> Parameters:
-        assert self.group.worker is not None
-        return self.group.worker.pull()
-
     def close(self) -> None:
         self.trainer.finish()
-        self.group.close()
+        super().close()
 
 
 class _AllReduce(Run):
@@ -142,10 +142,7 @@ class _GradiVeQ(_AllReduce):
 class _Parallax(Run):
     def __init__(self, transport: Transport, model: Model, job: Job) -> None:
         parallax = import_module("inceptionn.layers.parallax")
-
-        def rule() -> Any:
-            return parallax.MomentumSGD(job.rate, job.momentum)
-
+        rule = partial(parallax.MomentumSGD, job.rate, job.momentum)
         self.runner = parallax.get_runner(model, transport, rule)
         self.traffic = self.runner.traffic
 
@@ -209,11 +206,7 @@ FORMS: dict[str, tuple[CodecName | None, str]] = {
 
 def ssd(k: int) -> System:
     """Make SSD-SGD with a delay of k."""
-
-    def make(t: Transport, m: Model, j: Job, c: CodecName | None) -> Run:
-        return _SSD(t, m, j, k, **_codec(j, c))
-
-    return System(f"SSD-SGD, k = {k}", make, settle=k, cycle=k)
+    return System(f"SSD-SGD, k = {k}", lambda t, m, j, c: _SSD(t, m, j, k, **_codec(j, c)), settle=k, cycle=k)
 
 
 _KINDS = {

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench parallax``: sparse variables by servers, by all-gathers, and made dense."""
 
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from ....commands import report
 from ....commands.console import new_progress
 from ....commands.study import Columns, Figure, Study, flat, measurement
+from ....layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
 from ....netns import Network, rate_text, require
+from ....transport import Transport
+from ...training import MLP as Perceptron
+from ...training import Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
 from ..common.job import lines_of
+from ..common.rank import Plan, tell
 
-RANK = "inceptionn.evaluate.bench.layers.parallax_rank"
 HYBRID, ALL_GATHER, DENSE = "Parallax", "all-gather of sparse gradients", "sparse made dense, all-reduce"
 ALL_REDUCE = "all-reduce"
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -48,13 +56,11 @@ def parallax(
         raise typer.BadParameter(f"--batch times --hosts must be at most 16000, not {batch * hosts}")
     bits = report.rate(rate)
     require()
-    groups = plan_of(batch, steps, rounds, quick, seed)
-    results = {}
+    groups = plan_of(batch, steps, rounds, GRID[::3] if quick else GRID, seed)
     with new_progress(study.console) as progress, Network(hosts, rate) as network:
         task = progress.add_task("a model with an embedding", total=len(groups))
-        for line in lines_of(network, RANK, {"groups": groups}):
-            results[line["name"]] = line
-            progress.update(task, advance=1, description="a dense model")
+        note = partial(progress.update, task, advance=1)
+        results = trained(network, groups, lambda name: note(description="a dense model"))
     study.conditions.append(f"{hosts} hosts, links of {rate_text(bits)}")
     for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
         group = results[name]
@@ -83,21 +89,30 @@ STEPS: Columns[tuple[str, dict[str, Any]]] = {
 """Of a variant's name and line."""
 
 
-def plan_of(batch: int, steps: int, rounds: int, quick: bool, seed: int) -> list[dict[str, Any]]:
-    """Return the groups that the ranks train."""
+def plan_of(batch: int, steps: int, rounds: int, grid: Sequence[int], seed: int) -> list[dict[str, Any]]:
+    """Return the groups that the ranks train; the first one in each of the grid's numbers of partitions."""
     common = {"steps": steps, "rounds": rounds, "warm_up": 2, "seed": seed}
     sparse = {HYBRID: {"search": True}, ALL_GATHER: {"strategy": "all_gather"}, DENSE: {"strategy": "dense"}}
     dense = {HYBRID: {"strategy": "hybrid"}, ALL_REDUCE: {"strategy": "dense"}}
-    grid = GRID[::3] if quick else GRID
     return [
         {"name": SPARSE, **EMBEDDING, **common, "batch": batch, "variants": sparse, "grid": grid},
         {"name": DENSE_MODEL, **MLP, **common, "rounds": 2 * rounds, "batch": 32, "variants": dense},
     ]
 
 
-def step_seconds(group: dict[str, Any], variant: str) -> float:
-    """Return the median step of a variant."""
-    return median(group["variants"][variant]["seconds"])
+def trained(network: Network, groups: list[dict[str, Any]], step: Callable[[str], None]) -> dict[str, Any]:
+    """Train the groups on all hosts; return their results, and say each one's name when it is done."""
+    results = {}
+    for line in lines_of(network, at_host, {"groups": groups}):
+        results[line["name"]] = line
+        step(line["name"])
+    return results
+
+
+def gain(group: dict[str, Any], variant: str) -> float:
+    """Return how many times as long as the hybrid's the median step of a variant is."""
+    taken, own = (median(group["variants"][name]["seconds"]) for name in (variant, HYBRID))
+    return taken / own
 
 
 def by_partitions(results: dict[str, Any]) -> dict[int, float]:
@@ -109,17 +124,121 @@ def figures_of(results: dict[str, Any]) -> list[Figure]:
     """Return the target ratios."""
     sparse, dense = results[SPARSE], results[DENSE_MODEL]
     gather, as_dense, slower, search = TARGETS
-    own = step_seconds(sparse, HYBRID)
     by_number = by_partitions(results)
     chosen = by_number[sparse["variants"][HYBRID]["partitions"]]
     return [
-        Figure(f"throughput, {ALL_GATHER}", step_seconds(sparse, ALL_GATHER) / own, gather),
-        Figure(f"throughput, {DENSE}", step_seconds(sparse, DENSE) / own, as_dense),
-        Figure(
-            "dense model, step time",
-            step_seconds(dense, HYBRID) / step_seconds(dense, ALL_REDUCE), slower, most=True,
-        ),
+        Figure(f"throughput, {ALL_GATHER}", gain(sparse, ALL_GATHER), gather),
+        Figure(f"throughput, {DENSE}", gain(sparse, DENSE), as_dense),
+        Figure("dense model, step time", 1 / gain(dense, ALL_REDUCE), slower, most=True),
         Figure(
             "partitions, chosen / best, step time", chosen / min(by_number.values()), search, most=True
         ),
     ]  # fmt: skip
+
+
+KEY = "embedding"
+RATE = {KEY: 10.0, "mlp": 0.1}
+
+
+def at_host(transport: Transport, plan: Plan) -> None:
+    """Run the plan's groups at a host; rank 0 prints a line for each.
+
+    The variants of a group are trained in turn, a few steps each, so that other load on the machine affects
+    all alike.
+    """
+    for group in plan["groups"]:
+        tell(transport, {"name": group["name"], **compare(transport, group)})
+
+
+class Trained:
+    """A runner, its batches, and what its steps took."""
+
+    def __init__(self, transport: Transport, group: dict[str, Any], settings: dict[str, Any]) -> None:
+        data, model = of_group(group)
+        searched = group["model"] == KEY and settings.pop("search", False)
+        config = ParallaxConfig(warm_up=group["warm_up"], sampled=group["steps"], **settings)
+        rate = RATE[group["model"]]
+        # One rank per host: each host's name is its machine's.
+        self.runner: Runner = get_runner(
+            model,
+            transport,
+            lambda: MomentumSGD(rate, momentum=0),
+            config,
+            partitioners=[partitioner([KEY])] if searched else [],
+        )
+        self.batches = Batches(data.train, group["batch"], transport.rank, transport.size, group["seed"])
+        while not self.runner.settled:
+            self.runner.run(self.batches.at(self.runner.step))
+        self.before = dict(self.runner.traffic.sent)
+        self.steps = 0
+
+    def train(self, steps: int) -> list[float]:
+        """Measure seconds of each step, the slowest rank's."""
+        own = []
+        self.runner.transport.barrier()
+        for _ in range(steps):
+            batch = self.batches.at(self.runner.step)
+            start = time.perf_counter()
+            self.runner.run(batch)
+            own.append(time.perf_counter() - start)
+        self.steps += steps
+        return [float(t) for t in np.max(self.runner.transport.exchange(own), axis=0)]
+
+    def sent(self) -> dict[str, float]:
+        """Return bytes per step by class since the runner settled, all ranks together."""
+        now = self.runner.traffic.sent
+        own = {kind: (count - self.before.get(kind, 0)) / self.steps for kind, count in now.items()}
+        every = self.runner.transport.exchange(own)
+        return {kind: sum(each.get(kind, 0) for each in every) for kind in sorted(own)}
+
+    def report(self, seconds: list[float]) -> dict[str, Any]:
+        """Return the line that rank 0 prints of it."""
+        partitions = self.runner.partitions(KEY)
+        alpha = self.runner.alphas.get(KEY)
+        return {"seconds": seconds, "sent": self.sent(), "alpha": alpha, "partitions": partitions}
+
+
+def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
+    """Make the data and the model of a group.
+
+    They are made again each time, since a runner trains its model's arrays.
+    """
+    if group["model"] == "mlp":
+        data = digits(group["seed"])
+        return data, Perceptron(64, (group["width"], group["width"]), data.classes)
+    data = zipf_documents(
+        group["rows"], group["length"], group["samples"], exponent=group["exponent"], seed=group["seed"]
+    )
+    return data, EmbeddingClassifier(group["rows"], group["width"], data.classes)
+
+
+def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
+    """Train the variants of a group in turn; with a ``grid``, one runner in each number of partitions."""
+    variants = {name: Trained(transport, group, dict(each)) for name, each in group["variants"].items()}
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(group["rounds"]):
+        for name, trained in variants.items():
+            seconds[name] += trained.train(group["steps"])
+    found: dict[str, Any] = {
+        "variants": {name: trained.report(seconds[name]) for name, trained in variants.items()}
+    }
+    if group.get("grid"):
+        found["grid"] = by_numbers(next(iter(variants.values())), group)
+    variable = next(iter(variants.values())).runner.parameters
+    return found | {"variable_bytes": {key: value.nbytes for key, value in variable.items()}}
+
+
+def by_numbers(trained: Trained, group: dict[str, Any]) -> dict[str, list[float]]:
+    """Measure by brute force the seconds of each step for every number of partitions.
+
+    These are the grid's numbers and the chosen one.
+    """
+    chosen = trained.runner.partitions(KEY)
+    grid = sorted({*group["grid"], chosen})
+    times: dict[str, list[float]] = {str(partitions): [] for partitions in grid}
+    for _ in range(group["rounds"]):
+        for partitions in grid:
+            trained.runner.repartition([KEY], partitions)
+            trained.train(1)  # its first step makes new memory
+            times[str(partitions)] += trained.train(group["steps"])
+    return times

@@ -3,11 +3,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ....netns import Network, NetworkError, require
 from ...bench.collective.pays import measured
 from ...bench.collective.variants import PAPERS
+from ...bench.common.data import saved
 from ...training import Floats
 from ..artefact import Artefact
 
@@ -40,10 +39,7 @@ def times(
         if not names:
             continue
         with Network(len(held), rate) as network:
-            paths = [network.folder / f"gradient-{rank}.npy" for rank in range(len(held))]
-            for path, gradient in zip(paths, held, strict=True):
-                np.save(path, gradient)
-            files = {("gradient", 0): [str(path) for path in paths]}
+            files = {("gradient", 0): saved(network.folder, "gradient", held)}
             for (_, _, variant), seconds in measured(network, files, BOUND, repeats, names):
                 found[variant] = seconds
     return found

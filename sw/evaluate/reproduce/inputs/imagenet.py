@@ -87,23 +87,23 @@ def vgg16(nn: Any) -> Any:
 def resnet50(nn: Any) -> Any:
     """Make ResNet-50. He et al. 2015: bottleneck blocks 3, 4, 6, 3; 25.6 M parameters."""
 
+    def conv(inputs: int, outputs: int, side: int, stride: int = 1) -> tuple[Any, Any]:
+        return nn.Conv2d(inputs, outputs, side, stride, side // 2, bias=False), nn.BatchNorm2d(outputs)
+
     class Bottleneck(nn.Module):
         def __init__(self, channels: int, width: int, stride: int) -> None:
             super().__init__()
-            out = 4 * width
             self.main = nn.Sequential(
-                nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out),
+                *conv(channels, width, 1), nn.ReLU(), *conv(width, width, 3, stride), nn.ReLU(),
+                *conv(width, 4 * width, 1),
             )  # fmt: skip
-            changes = stride > 1 or channels != out
-            projection = (nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
-            self.aside = nn.Sequential(*projection) if changes else nn.Identity()
+            changes = stride > 1 or channels != 4 * width
+            self.aside = nn.Sequential(*conv(channels, 4 * width, 1, stride)) if changes else nn.Identity()
 
         def forward(self, x: Any) -> Any:
             return nn.functional.relu(self.main(x) + self.aside(x))
 
-    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    layers = [*conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     channels = 64
     for width, repeats, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
         for place in range(repeats):
@@ -138,7 +138,7 @@ def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-5)
     images = _images(torch, batch, _SIDE[name], seed).to(device)
     labels = torch.randint(_CLASSES, (batch,)).to(device)
-    kept, forward, backward = [], [], []
+    kept, seconds = [], []
     for step in range(steps):
         optimizer.zero_grad()
         began = time.perf_counter()
@@ -148,12 +148,11 @@ def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
         loss.backward()
         if step in (0, steps - 1):
             kept.append(_kept(model))
-        ended = time.perf_counter()
-        forward.append(between - began)
-        backward.append(ended - between)
+        seconds.append((between - began, time.perf_counter() - between))
         optimizer.step()
+    forward, backward = np.median(seconds, axis=0).tolist()
     name = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
-    return Sample(kept[0], kept[-1], float(np.median(forward)), float(np.median(backward)), batch, name)
+    return Sample(kept[0], kept[-1], forward, backward, batch, name)
 
 
 def _images(torch: Any, batch: int, side: int, seed: int) -> Any:

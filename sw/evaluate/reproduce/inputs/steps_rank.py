@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """One rank of Table II's training: rank 0 aggregates, the others are workers.
 
-    python -m inceptionn.evaluate.reproduce.inputs.steps_rank PLAN [RANK]
-
 Workers send gradients to the aggregator, which sums them, updates the weights and sends these back
 (Fig. 2 of the paper). Rank 0 prints one line with the seconds of each part per iteration.
 """
@@ -12,7 +10,7 @@ import time
 import numpy as np
 
 from ....transport import Transport
-from ...bench.common.rank import Plan, report, run
+from ...bench.common.rank import Plan, tell
 from ...training import MLP, Batches, digits, flatten, unflatten
 from .digits import HIDDEN, RATE
 
@@ -66,8 +64,4 @@ def main(transport: Transport, plan: Plan) -> None:
     # The forward pass is made twice here (once by itself, to be timed): its second time is no exchange.
     rest = sum(mean[part] for part in PARTS if part != "Communicate") + mean["Forward pass"]
     mean["Communicate"] = max(0.0, whole / plan["steps"] - rest)
-    report(transport, {"parts": mean})
-
-
-if __name__ == "__main__":
-    run(main)
+    tell(transport, {"parts": mean})
