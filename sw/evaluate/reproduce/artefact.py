@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from ...collectives import StreamCodec
-from ...commands.study import Columns, Study, tabulated
+from ...commands.study import Columns, Draw, Panel, Study, panels, tabulated
 
 Value = float | str | None
 
@@ -77,7 +77,7 @@ class Artefact(Study):
     ``quick``: fewer steps, seeds and rounds. ``torch``: whether to use it. ``network``: whether hosts may be
     made (needs root). ``step``: called with a text as work goes on. ``codec``: one of the user's own, for
     comparison. ``conditions``: how "here" was made, one line each; what is synthetic is called so. ``data``:
-    what the figure is drawn from, as JSON can hold it.
+    further numbers, as JSON can hold them. Without a figure of its own, an artefact has bars of its rows.
     """
 
     name: str = ""
@@ -131,7 +131,22 @@ class Artefact(Study):
         if self.checks:
             self.show(tabulated("The paper's claims here", CHECKS, self.checks, left=4, wrap=2))
         self.show(*(f"- {note}" for note in self.notes))
+        if self.draw is None:
+            self.plot(*self._bars())
         super().finish()
+
+    def _bars(self) -> tuple[Draw, float, float]:
+        """Return what draws the numbers of the paper and those here, a panel for each unit; its inches."""
+        units: dict[str, dict[str, dict[str, float | None]]] = {}
+        for row in self.found:
+            both: dict[str, float | None] = {
+                name: value if isinstance(value, int | float) else None
+                for name, value in (("paper", row.paper), ("here", row.here))
+            }
+            if any(value is not None for value in both.values()):
+                units.setdefault(row.unit, {})[row.name] = both
+        shown = [Panel(bars, axes={"xlabel": unit}, flat=True) for unit, bars in units.items()] or [Panel()]
+        return panels(shown), 6.4 * len(shown), 1.4 + 0.42 * max(len(panel.bars) for panel in shown)
 
 
 def seeds_text(seeds: range) -> str:

@@ -5,15 +5,17 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from ...commands import report
-from ...commands.console import Console, JsonFile, Output, Table, new_progress
+from ...commands.console import Console, JsonFile, Output, new_progress, tracked
 from ...commands.environment import environment
 from ...commands.own_codec import OwnCodec, own_codec
+from ...commands.study import Columns, tabulated
 from ..training.data import require_digits
 from .artefact import Artefact
 
@@ -79,18 +81,12 @@ WithNetwork = Annotated[
 ]
 
 
-def _prepared(out: Path, names: list[str], console: Console, seed: int, **settings: Any) -> list[Artefact]:
-    """Check all requirements, and return the artefacts, which will write NAME.json, .csv and .png."""
-    require_digits()
-    found = []
-    for name in names:
-        json_file, csv_file, plot = (out / f"{name}.{ending}" for ending in ("json", "csv", "png"))
-        artefact = Artefact(
-            Output(json_file, csv_file, plot), environment(seed), name=name, seed=seed, **settings
-        )
-        artefact.console = console
-        found.append(artefact)
-    return found
+def _artefact(out: Path, name: str, console: Console, seed: int, **settings: Any) -> Artefact:
+    """Return an artefact that will write NAME.json, .csv and .png."""
+    json_file, csv_file, plot = (out / f"{name}.{ending}" for ending in ("json", "csv", "png"))
+    files = Output(json_file, csv_file, plot)
+    files.console = console
+    return Artefact(files, environment(seed), name=name, seed=seed, **settings)
 
 
 def _command(source: Source) -> Callable[..., None]:
@@ -104,16 +100,17 @@ def _command(source: Source) -> Callable[..., None]:
         own: OwnCodec = None,
     ) -> None:
         codec, output = own_codec(own), Output(json_file)
+        require_digits()
+        made = _artefact(
+            out, source.name, output.console, seed, quick=quick, torch=torch, network=network, codec=codec
+        )
         with new_progress(output.console, bar=False) as progress:
             task = progress.add_task(source.name, total=None)
-            (artefact,) = _prepared(
-                out, [source.name], output.console, seed, quick=quick, torch=torch, network=network,
-                codec=codec, step=lambda text: progress.update(task, description=text),
-            )  # fmt: skip
-            source.make(artefact)
-        artefact.finish()
-        output.console.print(f"{artefact.seconds:.0f} s; {out / source.name}.json, .csv, .png")
-        output.write(artefact.json())
+            made.step = lambda text: progress.update(task, description=text)
+            source.make(made)
+        made.finish()
+        output.console.print(f"{made.seconds:.0f} s; {out / source.name}.json, .csv, .png")
+        output.write(made.json())
 
     if not source.codec:  # the option is not for this artefact
         shown = signature(command, eval_str=True)
@@ -133,34 +130,33 @@ def everything(
     json_file: JsonFile = None,
 ) -> None:
     """Make all artefacts in sequence; if one fails, the others still run, and the exit status is 1."""
-    chosen = report.choices(only, tuple(ARTEFACTS), "--only")
-    output = Output(json_file)
-    summary = Table("Artefacts", "", "seconds", "rows", "claims that hold", "files", left=1)
-    results, failed = [], []
-    artefacts = _prepared(out, chosen, output.console, seed, quick=quick, torch=torch, network=network)
-    with new_progress(output.console) as progress:
-        task = progress.add_task("", total=len(chosen))
-        for artefact in artefacts:
-            name = artefact.name
-            progress.update(task, description=name)
-            try:
-                ARTEFACTS[name].make(artefact)
-                artefact.finish()
-            except (OSError, RuntimeError, ValueError, ModuleNotFoundError) as error:
-                failed.append(f"{name}: {type(error).__name__}: {error}")
-                continue
-            finally:
-                progress.advance(task)
-            held = sum(check.holds for check in artefact.checks)
-            summary.add_row(
-                name, f"{artefact.seconds:.0f}", str(len(artefact.rows)), f"{held} of {len(artefact.checks)}",
-                f"{out / name}.*",
-            )  # fmt: skip
-            results.append(artefact.json())
-    output.console.print(summary)
-    output.write({"command": "reproduce all", "artefacts": results, "failed": failed})
+    chosen, output = report.choices(only, tuple(ARTEFACTS), "--only"), Output(json_file)
+    require_digits()
+    settings = {"quick": quick, "torch": torch, "network": network}
+    artefacts = [_artefact(out, name, output.console, seed, **settings) for name in chosen]
+    done: list[Artefact] = []
+    failed: list[str] = []
+    for made in tracked(output.console, artefacts, attrgetter("name")):
+        try:
+            ARTEFACTS[made.name].make(made)
+            made.finish()
+            done.append(made)
+        except (OSError, RuntimeError, ValueError, ModuleNotFoundError) as error:
+            failed.append(f"{made.name}: {type(error).__name__}: {error}")
+    columns = {**SUMMARY, "files": lambda made: f"{out / made.name}.*"}
+    output.console.print(tabulated("Artefacts", columns, done))
+    facts = [made.json() for made in done]
+    output.write({"command": "reproduce all", "artefacts": facts, "failed": failed})
     if failed:
         raise RuntimeError("; ".join(failed))
+
+
+SUMMARY: Columns[Artefact] = {
+    "": lambda made: made.name,
+    "seconds": lambda made: f"{made.seconds:.0f}",
+    "rows": lambda made: str(len(made.rows)),
+    "claims that hold": lambda made: f"{sum(check.holds for check in made.checks)} of {len(made.checks)}",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fig. 7: what compression in software costs a training step: Snappy, SZ, truncation, this codec."""
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 
-from .... import BOUNDED
+from .... import BOUNDED, VARIANTS, Codec
 from ....commands.environment import installed
 from ....commands.speed import Floats, best_seconds
 from ....commands.study import Panel, panels
 from ...bench.common.cache import cache_text, timed_bytes
-from ...bench.kernels.peers import PEERS
+from ...bench.kernels.codec import Job, own_paths, row_of_ours, row_of_peer
+from ...bench.kernels.peers import PEERS, Peer, Ready
 from ..artefact import Artefact
-from ..inputs.codecs import codecs
 from ..inputs.digits import DATA, STAGES, baseline
 from ..published import FIG_7_SLOWDOWN, SIZE_MB, SNAPPY_RATIO, SNAPPY_TIME, TABLE_II, WORKERS
 
@@ -38,39 +35,23 @@ def truncation(x: Floats, bits: int, repeats: int) -> Cost:
 
 
 def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
-    """Measure the costs of every compressor on one thread.
+    """Measure the costs of every compressor on one thread, as ``inceptionn bench codec`` does.
 
     Also returns the packages that are not installed.
     """
     peers = [peer for peer in PEERS if peer.name in ("snappy", "SZ3")]
     absent = [peer.package for peer in peers if installed(peer.package) is None]
-    found = {}
-    for peer in peers:
-        if peer.package not in absent:
-            compress, decompress, size = peer.prepare(BOUND)
-            found[peer.name] = _timed(x, compress, partial(_called, decompress, x.size), size, repeats)
-    for bits in BITS:
-        found[f"{bits}b-T, NumPy"] = truncation(x, bits, repeats)
-    y = np.zeros_like(x)
-    for mode, codec in codecs(10).items():
-        compress = partial(codec.compress, out=bytearray(codec.max_compressed_size(x.size)))
-        decompress = partial(codec.decompress, count=x.size, out=y)
-        found[f"codec, {mode}"] = _timed(x, compress, decompress, len, repeats)
-        if mode == BOUNDED.mode:
-            fresh = partial(codec.decompress, count=x.size)
-            found[f"codec, {mode}, new memory"] = _timed(x, codec.compress, fresh, len, repeats)
-    return found, absent
-
-
-def _called(decompress: Any, count: int, stream: Any) -> Any:
-    return decompress(stream, count)
-
-
-def _timed(x: Floats, compress: Any, decompress: Any, size: Any, repeats: int) -> Cost:
-    stream = compress(x)
-    calls = {"compress": lambda: compress(x), "decompress": lambda: decompress(stream)}
-    seconds = best_seconds(calls, repeats, 2.0)
-    return {name: x.nbytes / took for name, took in seconds.items()} | {"ratio": x.nbytes / size(stream)}
+    coder = Codec(BOUND, *BOUNDED, threads=1)
+    fresh = Peer("codec, bounded, new memory", "", lambda bound: Ready(coder.compress, coder.decompress))
+    own = {f"codec, {variant.name}": Job(variant, own_paths()[0], 1) for variant in VARIANTS}
+    there = [*(peer for peer in peers if peer.package not in absent), fresh]
+    rows = {peer.name: row_of_peer("", peer, x, BOUND, repeats) for peer in there}
+    rows |= {name: row_of_ours("", job, x, BOUND, repeats) for name, job in own.items()}
+    found = {
+        name: {"compress": 1e9 * row.compress, "decompress": 1e9 * row.decompress, "ratio": row.ratio}
+        for name, row in rows.items()
+    }
+    return found | {f"{bits}b-T, NumPy": truncation(x, bits, repeats) for bits in BITS}, absent
 
 
 def fig7(made: Artefact) -> None:

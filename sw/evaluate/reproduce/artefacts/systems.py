@@ -6,7 +6,7 @@ busy for 4 n of gradients, and then for 4 n of weights. The measurements assume 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -25,8 +25,8 @@ from ..inputs.codecs import codecs, ratio
 from ..inputs.digits import DATA, STAGES, baseline
 from ..inputs.hosts import available, times
 from ..inputs.imagenet import IMAGES, sampled
+from ..inputs.steps_rank import main
 
-STEPS_RANK = "inceptionn.evaluate.reproduce.inputs.steps_rank"
 PORT, TIMEOUT, PATIENCE = 29580, 60.0, 120.0
 AGGREGATOR = f"{PAPERS} raw"
 RATE = 2e8
@@ -64,24 +64,22 @@ def table2(made: Artefact) -> None:
     for name in published.NETWORKS:
         exchange = aggregated(published.SIZE_MB[name] * 1e6, published.WORKERS, Host(), Form())
         made.row(f"{name}: Communicate, model", 10 * published.TABLE_II[name][4], 1e3 * exchange.link, "ms")
-    shares: dict[str, dict[str, float]] = {}
     if available(made):
         made.step("five hosts")
         steps = made.of(60, 15)
         plan = {"port": PORT, "timeout": TIMEOUT, "seed": made.seed, "batch": 25, "steps": steps}
         with Network(published.WORKERS + 1, "1g") as network:
-            (line,) = lines_of(network, STEPS_RANK, plan, PATIENCE)
+            (line,) = lines_of(network, main, plan, PATIENCE)
         parts = line["parts"]
         made.conditions.append(
             f"measured: {DATA}; four workers and an aggregator on hosts with links of 1 Gbit/s that share "
             f"this machine's processors, mean of {steps} steps in NumPy (the paper: GPUs, 10 Gbit/s)"
         )
-        here = {part: 100 * value / sum(parts.values()) for part, value in parts.items()}
-        shares["HDC, here"] = here
         for place, part in enumerate(published.STEPS):
             if part in parts:
+                share = 100 * parts[part] / sum(parts.values())
                 made.row(f"HDC: {part}", 10 * published.TABLE_II["HDC"][place], 1e3 * parts[part], "ms")
-                made.row(f"HDC: {part}, share", published.TABLE_II_SHARES["HDC"][place], here[part], "%")
+                made.row(f"HDC: {part}, share", published.TABLE_II_SHARES["HDC"][place], share, "%")
     for name, sample in sampled(made, made.of(6, 2)):
         per = 64 if name != "ResNet-50" else 16
         for place, seconds in enumerate((sample.forward, sample.backward)):
@@ -92,10 +90,6 @@ def table2(made: Artefact) -> None:
             f"{name}: passes of batch {sample.batch}, scaled to {per}, on a {sample.device} (the paper: "
             f"Titan Xp), {IMAGES}"
         )
-    for name in published.NETWORKS:
-        shares[f"{name}, paper"] = dict(zip(published.STEPS, published.TABLE_II_SHARES[name], strict=True))
-    made.data = {"shares": shares}
-    made.plot(panels([Panel(shares, axes={"ylabel": "% of a step"}, text="{:.1f}".format)], columns=6))
 
 
 def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, float]]:
@@ -121,9 +115,15 @@ def modelled(network: str, ratios: dict[str, float]) -> dict[str, dict[str, floa
     return found
 
 
-def less(before: float, after: float) -> float:
-    """Return the percentage by which something shrank."""
-    return 100 * (1 - after / before)
+def less(before: Mapping[str, float], after: Mapping[str, float], what: str) -> float:
+    """Return the percentage by which one of the seconds shrank."""
+    return 100 * (1 - after[what] / before[what])
+
+
+WA_C, OF_INC = f"~{published.WA_C_LESS} %", f"~{published.INC_C_LESS_THAN_INC} %"
+OF_WA = "{} to {} %".format(*published.ABSTRACT_LESS)
+SPEED = "{} to {} x".format(*published.ABSTRACT_SPEEDUP)
+"""As the paper's text says it."""
 
 
 def fig12(made: Artefact) -> None:
@@ -145,29 +145,21 @@ def fig12(made: Artefact) -> None:
         result = modelled(network, {mode: printed * value / own["literal"] for mode, value in own.items()})
         wa, inc = result["WA"], result["INC"]
         chart[network] = {name: value["step"] / wa["step"] for name, value in result.items()}
-        for what, claimed in (
-            ("exchange", published.FIG_12_EXCHANGE_LESS),
-            ("step", published.FIG_12_TOTAL_LESS),
-        ):
-            made.row(f"{network}: INC, {what} less than WA", claimed[network], less(wa[what], inc[what]), "%")
+        exchange, step = published.FIG_12_EXCHANGE_LESS[network], published.FIG_12_TOTAL_LESS[network]
+        made.row(f"{network}: INC, exchange less than WA", exchange, less(wa, inc, "exchange"), "%")
+        made.row(f"{network}: INC, step less than WA", step, less(wa, inc, "step"), "%")
         for mode in own:
             up, both = result[f"WA+C {mode}"], result[f"INC+C {mode}"]
-            of_ring = f"~{published.INC_C_LESS_THAN_INC} %"
-            speed = "{} to {} x".format(*published.ABSTRACT_SPEEDUP)
             for what, paper, here, unit in (
-                (f"WA+C {mode}, exchange less than WA", f"~{published.WA_C_LESS} %",
-                 less(wa["exchange"], up["exchange"]), "%"),
-                (f"INC+C {mode}, exchange less than WA", "{} to {} %".format(*published.ABSTRACT_LESS),
-                 less(wa["exchange"], both["exchange"]), "%"),
-                (f"INC+C {mode}, exchange less than INC", of_ring,
-                 less(inc["exchange"], both["exchange"]), "%"),
-                (f"INC+C {mode}, with hosts, exchange less than INC", of_ring,
-                 less(inc["hosted"], both["hosted"]), "%"),
-                (f"INC+C {mode}, times as fast as WA", speed, wa["step"] / both["step"], "x"),
-                (f"INC+C {mode}, with hosts, times as fast as WA", speed,
+                ("WA+C {}, exchange less than WA", WA_C, less(wa, up, "exchange"), "%"),
+                ("INC+C {}, exchange less than WA", OF_WA, less(wa, both, "exchange"), "%"),
+                ("INC+C {}, exchange less than INC", OF_INC, less(inc, both, "exchange"), "%"),
+                ("INC+C {}, with hosts, exchange less than INC", OF_INC, less(inc, both, "hosted"), "%"),
+                ("INC+C {}, times as fast as WA", SPEED, wa["step"] / both["step"], "x"),
+                ("INC+C {}, with hosts, times as fast as WA", SPEED,
                  wa["hosted step"] / both["hosted step"], "x"),
             ):  # fmt: skip
-                made.row(f"{network}: {what}", paper if mode == "literal" else None, here, unit)
+                made.row(f"{network}: {what.format(mode)}", paper if mode == "literal" else None, here, unit)
     made.notes.append(
         "with hosts, INC+C takes what their TCP takes for raw values: the assumed rate decides it, and a "
         "better ratio gains nothing, as Sec. VIII-C says of the network stack"
@@ -195,25 +187,18 @@ def _measured_exchanges(made: Artefact) -> None:
     )
     pairs = [(AGGREGATOR, name) for name in seconds if name != AGGREGATOR]
     for base, name in pairs + [(RING_RAW, f"ring {mode}") for mode in modes]:
-        made.row(
-            f"measured: {name}, exchange less than {base}", None, less(seconds[base], seconds[name]), "%"
-        )
+        shrunk = 100 * (1 - seconds[name] / seconds[base])
+        made.row(f"measured: {name}, exchange less than {base}", None, shrunk, "%")
     made.data["measured_seconds"] = seconds
 
 
 def paper_wa(p: int, n: float, beta: float) -> float:
-    """Return the paper's time of WA.
-
-    Sec. VIII-D: (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma.
-    """
+    """Return WA's time by Sec. VIII-D: (1 + log p) alpha + (p + log p) n beta + (p - 1) n gamma."""
     return (1 + math.log2(p)) * ALPHA + (p + math.log2(p)) * n * beta + (p - 1) * n * GAMMA
 
 
 def paper_inc(p: int, n: float, beta: float) -> float:
-    """Return the paper's time of INC.
-
-    Sec. VIII-D: 2 (p - 1) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma.
-    """
+    """Return INC's time by Sec. VIII-D: 2 (p - 1) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma."""
     return 2 * (p - 1) * ALPHA + (p - 1) / p * n * (2 * beta + GAMMA)
 
 
@@ -232,53 +217,40 @@ def fig15(made: Artefact) -> None:
     forms = {"INC": Form()} | {
         f"INC+C {mode}": Form("nic", of_values(values, codec)) for mode, codec in codecs(10).items()
     }
-    systems: dict[str, Callable[[int], Exchange]] = {
-        "WA": lambda p: aggregated(n, p, SUMMING_HOST, Form(), ALPHA),
-        **{name: partial(_around, n, link, form) for name, form in forms.items()},
+    found = {"WA": {p: aggregated(n, p, SUMMING_HOST, Form(), ALPHA) for p in MODELLED}} | {
+        name: {p: ring(n, p, link, SUMMING_HOST, form) for p in MODELLED} for name, form in forms.items()
     }
-    found = {name: {p: exchange(p) for p in MODELLED} for name, exchange in systems.items()}
     base, first = found["WA"][4].seconds, paper_wa(4, n, beta)
     curves = {name: {p: each.seconds / base for p, each in line.items()} for name, line in found.items()}
     formula = {
         name: {p: time(p, n, beta) / first for p in MODELLED}
         for name, time in (("WA", paper_wa), ("INC", paper_inc))
     }
-    limited = sorted(
-        name.removeprefix("INC+C ") for name, line in found.items()
-        if name.startswith("INC+C") and any(each.limit == "processor" for each in line.values())
-    )  # fmt: skip
+    limited = [name for name in forms if any(each.limit == "processor" for each in found[name].values())]
     if limited:
-        made.notes.append(f"with {', '.join(limited)} the assumed TCP of the hosts is the limit of INC+C")
+        made.notes.append(f"the assumed TCP of the hosts is the limit of {', '.join(limited)}")
     for p in MODELLED:
         for name, line in curves.items():
             made.row(f"model: {name}, {p} nodes", formula.get(name, {}).get(p), line[p])
     measured = _measured_nodes(made, made.of(8, 4)) if available(made) else {}
-    made.data = {"model": curves, "measured_seconds": measured, "formula": formula}
-    start = measured.get(AGGREGATOR, {}).get(4, 1.0)
-    here = [
-        Curve(name, list(line), [s / start for s in line.values()], "o-") for name, line in measured.items()
-    ]
-    styles = ("-", "-", "-", "--", ":", "k^:", "ks-.")
+    made.data = {"model": curves, "measured": measured, "formula": formula}
     lines = curves | {f"paper's formula, {name}": line for name, line in formula.items()}
+    styles = ("-", "-", "-", "--", ":", "k^:", "ks-.")
+    here = [Curve(name, list(line), list(line.values()), "o-") for name, line in measured.items()]
     models = [
         Curve(name, list(line), list(line.values()), style)
         for style, (name, line) in zip(styles, lines.items(), strict=True)
     ]
-    left = {"xlabel": "nodes", "ylabel": "exchange / four-node WA", "ylim": (0, None)}
-    named = {float(p): str(p) for p in MEASURED} if measured else {}
+    left = {"ylabel": "exchange / four-node WA", "ylim": (0, None), "xlabel": "nodes"}
+    left["title"] = f"measured here, {RATE / 1e6:g} Mbit/s"
     right = {"xlabel": "nodes", "xscale": "log", "yscale": "log", "title": "models, ResNet-50, 10 Gbit/s"}
-    made.plot(panels(
-        [Panel(curves=here, axes={**left, "title": f"measured here, {RATE / 1e6:g} Mbit/s"}, ticks=named),
-         Panel(curves=models, axes=right, ticks={p: str(p) for p in MODELLED[::2]})]
-    ))  # fmt: skip
-
-
-def _around(size: float, link: Link, form: Form, ranks: int) -> Exchange:
-    return ring(size, ranks, link, SUMMING_HOST, form)
+    named = [{float(p): str(p) for p in places} for places in (MEASURED if measured else (), MODELLED[::2])]
+    made.plot(panels([Panel(curves=here, axes=left, ticks=named[0]),
+                      Panel(curves=models, axes=right, ticks=named[1])]))  # fmt: skip
 
 
 def _measured_nodes(made: Artefact, megabytes: int) -> dict[str, dict[int, float]]:
-    """Measure the exchanges of Fig. 15 between hosts; return the seconds of each by name and nodes."""
+    """Measure exchanges between hosts; return each one's time over a four-node WA's by name and nodes."""
     measured: dict[str, dict[int, float]] = {}
     wanted = [AGGREGATOR, RING_RAW, *(f"ring {mode}" for mode in codecs(10))]
     for p in MEASURED:
@@ -288,11 +260,12 @@ def _measured_nodes(made: Artefact, megabytes: int) -> dict[str, dict[int, float
             measured.setdefault(name, {})[p] = seconds
     start, formulas = measured[AGGREGATOR][4], {AGGREGATOR: paper_wa, RING_RAW: paper_inc}
     size, beta = megabytes * 1e6, 8 / RATE
+    measured = {name: {p: own / start for p, own in line.items()} for name, line in measured.items()}
     for name, line in measured.items():
-        for p, seconds in line.items():
+        for p, here in line.items():
             formula = formulas.get(name)
-            paper = None if formula is None else formula(p, size, beta) / paper_wa(4, size, beta)
-            made.row(f"measured: {name}, {p} nodes", paper, seconds / start)
+            paper = formula and formula(p, size, beta) / paper_wa(4, size, beta)
+            made.row(f"measured: {name}, {p} nodes", paper, here)
     made.conditions.append(
         f"measured: {megabytes} MB of synthetic values, links of {RATE / 1e6:g} Mbit/s, hosts share this "
         "machine's processors; WA's aggregator is one more host, and sends when it has received all"
