@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from inceptionn.commands.console import write_plot
+from inceptionn.commands.console import new_figure, write_plot
+from inceptionn.commands.study import Panel, panels
 
 from .history import Entry
 
@@ -16,33 +17,23 @@ def draw(path: Path, capacity: Mapping[str, Any], entry: Entry) -> None:
     Clocks are those of the components with a route.
     """
     import matplotlib
-    from matplotlib.figure import Figure
 
-    names = list(entry.components)
-    routed = {name: found.mhz for name, found in entry.components.items() if found.mhz}
+    parts, found = {"lut": "LUT", "ff": "FF", "bram": "RAMB36"}, entry.components
+    shares: dict[str, dict[str, float | None]] = {
+        name: {label: 100 * getattr(each, key) / capacity[key] for key, label in parts.items()}
+        for name, each in found.items()
+    }
+    clocks: dict[str, dict[str, float | None]] = {
+        name: {"_": each.mhz} for name, each in found.items() if each.mhz
+    }
+    others = len(shares) - len(clocks)
+    reason = f"\n{others} others: no route of their own\n(inceptionn report --route)" if others else ""
+    left, right = f"% of an {capacity['part']}", f"MHz, routed for an ECP5 as a proxy{reason}"
+    figure = new_figure(9, 0.34 * len(shares) + 1.6)
     with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(9, 0.34 * len(names) + 1.6), layout="constrained")
-        halves: Any = figure.subfigures(1, 2, width_ratios=(3, 2))
-        left, right = halves
-        shares = left.subplots()
-        for number, (key, label) in enumerate((("lut", "LUT"), ("ff", "FF"), ("bram", "RAMB36"))):
-            values = [100 * getattr(entry.components[name], key) / capacity[key] for name in names]
-            at = [place + 0.27 * (number - 1) for place in range(len(names))]
-            bars = shares.barh(at, values, height=0.25, label=label)
-            shares.bar_label(bars, [f"{value:.2f}" for value in values], padding=2, fontsize=5)
-        shares.set_yticks(range(len(names)), names)
-        shares.invert_yaxis()
-        shares.set(xlabel=f"% of an {capacity['part']}")
-        shares.margins(x=0.1, y=0.01)
-        shares.legend(loc="lower right")
-        clocks = right.subplots()
-        bars = clocks.barh(list(routed), list(routed.values()), height=0.6, color="tab:gray")
-        clocks.bar_label(bars, fmt="{:.0f}", padding=2)
-        clocks.invert_yaxis()
-        others = len(names) - len(routed)
-        reason = f"\n{others} others: no route of their own\n(inceptionn report --route)" if others else ""
-        clocks.set(xlabel=f"MHz, routed for an ECP5 as a proxy{reason}")
-        clocks.set_ylim(max(5.5, len(routed)) - 0.5, -0.5)
-        clocks.margins(x=0.18)
+        panels(
+            [Panel(shares, axes={"xlabel": left}, text="{:.2f}".format, flat=True),
+             Panel(clocks, axes={"xlabel": right}, text="{:.0f}".format, flat=True)], width_ratios=(3, 2),
+        )(figure)  # fmt: skip
         figure.suptitle(f"{entry.board}, {entry.commit}, {entry.date}")
         write_plot(path, figure)
