@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ranks as threads of one process, for training runs in which the network plays no role."""
 
-import threading
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from ....transport import LoopbackTransport, TransportError, loopback
 
@@ -15,22 +15,15 @@ def on_ranks(ranks: int, work: Callable[[LoopbackTransport], T], **settings: Any
 
     An error at a rank ends all of them. Raises the first one, a rank's own first.
     """
-    found: list[T | BaseException | None] = [None] * ranks
 
-    def run(transport: LoopbackTransport) -> None:
-        try:
-            with transport:
-                found[transport.rank] = work(transport)
-        except BaseException as error:
-            found[transport.rank] = error
+    def run(transport: LoopbackTransport) -> T:
+        with transport:
+            return work(transport)
 
-    threads = [threading.Thread(target=run, args=(one,), daemon=True) for one in loopback(ranks, **settings)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    errors = [result for result in found if isinstance(result, BaseException)]
+    with ThreadPoolExecutor(ranks) as pool:
+        found = [pool.submit(run, transport) for transport in loopback(ranks, **settings)]
+    errors = [error for each in found if (error := each.exception()) is not None]
     if errors:
         # The others only say that a rank is lost or silent.
         raise min(errors, key=lambda error: isinstance(error, TransportError))
-    return cast("list[T]", found)
+    return [each.result() for each in found]
