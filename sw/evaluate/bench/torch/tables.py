@@ -8,6 +8,7 @@ from typing import Any
 from ....commands.console import Table
 from ....commands.study import Figure
 from ....netns import rate_text
+from ..trainings.grid import Row, groups, where
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",
@@ -19,41 +20,31 @@ THEIRS = ("fp16", "bf16", "powersgd")
 POINTS, PERCENT, LESS = 0.5, 1.0, 3.0
 """Asked: points of accuracy below plain DDP, percent of its loss above, times less communication."""
 
-Lines = Sequence[dict[str, Any]]
-Case = tuple[str, str]
-"""A model and a system."""
+Lines = Sequence[Row]
 
 
 def tables_of(lines: Lines, hosts: int, trained: int) -> list[Table]:
     """Return a table for each part that has lines."""
-    rates = dict.fromkeys(line["rate"] for line in lines if line["what"] == "time")
+    rates = dict.fromkeys(line["rate"] for line in where(lines, what="time"))
     found = [times_table(lines, rate, hosts) for rate in rates]
-    found += [accuracy_table(lines, trained)] if _trained(lines) else []
-    found += [overhead_table(lines)] if any(line["what"] == "overhead" for line in lines) else []
+    found += [accuracy_table(lines, trained)] if where(lines, what="accuracy") else []
+    found += [overhead_table(lines)] if where(lines, what="overhead") else []
     return found
 
 
-def step_and_communication(line: dict[str, Any]) -> tuple[float, float]:
+def step_and_communication(line: Row) -> tuple[float, float]:
     """Return median seconds of a step, and of its communication. The latter is no less than 10 us."""
     step, computation = (median(line["seconds"][kind]) for kind in ("step", "computation"))
     return step, max(step - computation, 1e-5)
 
 
-def _timed(lines: Lines, rate: float) -> dict[Case, dict[str, Any]]:
-    return {
-        (line["model"], line["system"]): line
-        for line in lines
-        if line["what"] == "time" and line["rate"] == rate
-    }
+def _cases(lines: Lines, **values: Any) -> dict[tuple[Any, ...], list[Row]]:
+    """Return the lines with these values, by model and system."""
+    return groups(where(lines, **values), "model", "system")
 
 
-def _trained(lines: Lines) -> dict[Case, list[dict[str, Any]]]:
-    """Return the training runs of each case, by seed."""
-    found: dict[Case, list[dict[str, Any]]] = {}
-    for line in lines:
-        if line["what"] == "accuracy":
-            found.setdefault((line["model"], line["system"]), []).append(line)
-    return found
+def _timed(lines: Lines, rate: float) -> dict[tuple[Any, ...], Row]:
+    return {case: own[0] for case, own in _cases(lines, what="time", rate=rate).items()}
 
 
 def gaps(plain: Lines, own: Lines) -> list[float]:
@@ -93,7 +84,7 @@ def accuracy_table(lines: Lines, steps: int) -> Table:
     """Tabulate results of the training runs over all seeds: mean, extremes, gap to plain DDP, ratio."""
     columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "ratio", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
-    found = _trained(lines)
+    found = _cases(lines, what="accuracy")
     for (model, system), several in found.items():
         scores = [line["score"] for line in several]
         text = "{:.1f} %" if several[0]["final"] == "accuracy" else "{:.4f}"
@@ -110,7 +101,7 @@ def accuracy_table(lines: Lines, steps: int) -> Table:
 
 def overhead_table(lines: Lines) -> Table:
     """Tabulate time per bucket on loopback."""
-    found = [line for line in lines if line["what"] == "overhead"]
+    found = where(lines, what="overhead")
     names = list(found[0]["seconds"])
     table = Table("One bucket on loopback, 2 processes, ms", "values", *names)
     for line in found:
@@ -134,7 +125,7 @@ def figures_of(lines: Lines) -> list[Figure]:
         if theirs:
             best = min(step_and_communication(other)[0] for other in theirs)
             figures.append(Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
-    trained = _trained(lines)
+    trained = _cases(lines, what="accuracy")
     for (model, system), several in trained.items():
         less = gaps(trained.get((model, "plain"), ()), several)
         if system not in OURS or not less:
