@@ -254,7 +254,7 @@ class Panel:
                 axes.tick_params(axis="x", labelrotation=self.turned, labelsize=7)
 
 
-def panels(*rows: Sequence[Panel], columns: int = 5, legend: bool = True, **options: Any) -> Draw:
+def panels(*rows: Sequence[Panel], columns: int = 5, **options: Any) -> Draw:
     """Return what draws rows of panels, with one legend below them of all their labels.
 
     ``options``: of ``matplotlib.figure.Figure.subplots``.
@@ -270,7 +270,7 @@ def panels(*rows: Sequence[Panel], columns: int = 5, legend: bool = True, **opti
                 panel.on(axes)
                 handles, labels = axes.get_legend_handles_labels()
                 known = dict(zip(labels, handles, strict=True)) | known
-        if legend and known:
+        if known:
             labels = list(known)
             figure.legend(known.values(), labels, loc="outside lower center", ncols=columns, fontsize=8)
 
