@@ -8,7 +8,6 @@ import pytest
 
 from inceptionn import wire
 from inceptionn.sim.golden import EngineConfig, planes, values
-from inceptionn.sim.golden.codec import MalformedError
 from inceptionn.wire import BF16_LANES
 
 BOUNDS = range(wire.MIN_K, wire.MAX_K + 1)
@@ -118,61 +117,6 @@ def test_largest_block() -> None:
     assert BF16_LANES.max_lanes == 4608
     x = np.full(4608, 0x7F80, np.uint16)
     assert len(planes.compress_block(x, 117, BF16_LANES)) == 9360
-
-
-@pytest.mark.parametrize(
-    ("block", "count", "offset", "group"),
-    [
-        ("", 1, 0, 0),
-        ("00", 1, 1, 0),
-        ("000000", 80, 3, 0),  # the second word of the code table is cut
-        ("0000", 1, None, None),
-        ("01000100", 1, None, None),
-        ("0100", 1, 2, 0),
-        ("010001", 1, 3, 0),  # half a plane
-        ("11000100", 32, 4, 1),  # the first group is whole
-        ("000000", 16, 2, 1),  # left over
-        ("0100010000", 16, 4, 1),
-        ("1000", 16, 0, 0),  # a code past the last group
-        ("0001", 16, 1, 0),
-        ("00000000", 80, None, None),
-        ("00001000", 80, 2, 4),
-        ("01000200", 1, 2, 0),  # lane 1 is absent
-        ("01000080", 15, 3, 0),
-        ("01000080", 16, None, None),
-        ("020000010002", 9, 5, 0),
-        ("0f00ffff" + "00" * 30, 1, None, None),
-        ("0f00ffff0080" + "00" * 28, 1, 5, 0),
-        ("0f00" + "ff" * 31, 16, 33, 0),
-        ("0e00" + "ff" * 28, 16, None, None),
-        ("0e00" + "ff" * 27, 16, 29, 0),
-    ],
-)
-def test_malformed_block(block: str, count: int, offset: int | None, group: int | None) -> None:
-    data = bytes.fromhex(block)
-    _, _, fault = planes.examine_block(data, count, 117, kind=BF16_LANES)
-    if offset is None:
-        assert fault is None
-        assert len(planes.decompress_block(data, count, 117, BF16_LANES)) == count
-        return
-    assert fault is not None
-    assert (fault.offset, fault.group) == (offset, group)
-    with pytest.raises(MalformedError, match=rf"^malformed block at byte {offset}: "):
-        planes.decompress_block(data, count, 117, BF16_LANES)
-
-
-def test_any_cut_and_any_excess_is_malformed() -> None:
-    x = np.frombuffer(values.bf16_payload("edges", 93), np.uint16)
-    block, seen = planes.compress_block(x, 117, BF16_LANES), planes.lossy(x, 2.0**-10, BF16_LANES)
-    for size in range(len(block)):
-        bits, _, fault = planes.examine_block(block[:size], 93, 117, len(block), BF16_LANES)
-        assert fault is not None
-        whole = fault.group * 16
-        assert bits[:whole].tobytes() == seen[:whole].tobytes()
-        assert not bits[whole:].any()
-    for excess in (1, 2, 32):
-        with pytest.raises(ValueError, match=rf"at byte {len(block)}: bytes are left over"):
-            planes.decompress_block(block + bytes(excess), 93, 117, BF16_LANES)
 
 
 def test_arguments() -> None:

@@ -188,63 +188,6 @@ def test_round_trip(kind: str) -> None:
 # Malformed blocks and streams
 
 
-@pytest.mark.parametrize(
-    ("block", "count", "offset", "group"),
-    [
-        ("", 1, 0, 0),
-        ("00", 1, 1, 0),
-        ("000000", 40, 3, 0),  # the second word of the code table is cut
-        ("0000", 1, None, None),
-        ("010001", 1, None, None),
-        ("0100", 1, 2, 0),
-        ("110001", 16, 3, 1),  # the first group is whole
-        ("000000", 8, 2, 1),  # left over
-        ("01000100", 8, 3, 1),
-        ("1000", 8, 0, 0),  # a code past the last group
-        ("0001", 8, 1, 0),
-        ("00000100" + "00", 40, None, None),  # the fifth group has one plane
-        ("00000000", 40, None, None),
-        ("00001000", 40, 2, 4),
-        ("11010101", 16, 1, 0),
-        ("010002", 1, 2, 0),  # lane 1 is absent
-        ("0200" + "0180", 7, 3, 0),
-        ("0200" + "0181", 8, None, None),
-        ("0f00" + "00" * 4 + "00" * 3 + "80" + "00" * 24, 1, 9, 0),
-        ("0f00" + "ff" * 4 + "00" * 28, 1, None, None),
-        ("0f00" + "ff" * 31, 8, 33, 0),
-        ("0e00" + "ff" * 15, 8, None, None),
-        ("0e00" + "ff" * 14, 8, 16, 0),
-        ("0200" + "02", 1, 3, 0),  # cut counts before an absent lane
-    ],
-)
-def test_malformed_block(block: str, count: int, offset: int | None, group: int | None) -> None:
-    data = bytes.fromhex(block)
-    _, _, fault = planes.examine_block(data, count, 117)
-    if offset is None:
-        assert fault is None
-        assert len(planes.decompress_block(data, count, 117)) == count
-        return
-    assert fault is not None
-    assert (fault.offset, fault.group) == (offset, group)
-    with pytest.raises(MalformedError, match=rf"^malformed block at byte {offset}: ") as caught:
-        planes.decompress_block(data, count, 117)
-    assert caught.value.offset == offset
-
-
-def test_any_cut_and_any_excess_is_malformed() -> None:
-    x = np.frombuffer(values.payload("edges", 61), np.float32)
-    block, seen = planes.compress_block(x, 117), planes.lossy(x)
-    for size in range(len(block)):
-        bits, _, fault = planes.examine_block(block[:size], 61, 117, len(block))
-        assert fault is not None
-        whole = fault.group * 8
-        assert bits[:whole].tobytes() == seen[:whole].tobytes()
-        assert not bits[whole:].any()
-    for excess in (1, 2, 32):
-        with pytest.raises(ValueError, match=rf"at byte {len(block)}: bytes are left over"):
-            planes.decompress_block(block + bytes(excess), 61, 117)
-
-
 def test_random_blocks_decode_or_are_malformed() -> None:
     """Every pattern that fills its block decodes, and to values that compress again."""
     source = random.Random(3)
@@ -282,21 +225,6 @@ def test_stream(count: int) -> None:
         for bad in (stream[:at], stream + stream[at:after] + b"\0"):
             with pytest.raises(MalformedError):
                 planes.decompress(bad, count, 2.0**-8)
-
-
-def test_malformed_stream() -> None:
-    x = np.frombuffer(values.payload("edges", 4100), np.float32)
-    stream = planes.compress(x)
-    last = len(planes.compress(x[:4096]))
-    for bad, count, offset in (
-        (stream + b"\0", 4100, len(stream)),
-        (stream[:-1], 4100, len(stream) - 1),
-        (stream[:last], 4100, last),
-        (stream, 4096, last),
-        (stream, 0, 0),
-        (stream[:last] + bytes([stream[last] | 0x40]) + stream[last + 1 :], 4100, last),
-    ):
-        refused(MalformedError, rf"^malformed stream at byte {offset}: ", planes.decompress, bad, count)
 
 
 # Arguments
