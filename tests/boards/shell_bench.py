@@ -7,19 +7,13 @@ Where there are bf16 lanes, half of the tagged traffic is bf16.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import (
-    AxiLiteBus,
-    AxiLiteMaster,
-    AxiStreamBus,
-    AxiStreamFrame,
-    AxiStreamSource,
-)
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiStreamBus, AxiStreamFrame, AxiStreamSource
 
 from inceptionn.sim.golden import FlowTable, Result, receive, transmit
 from inceptionn.sim.golden.packets import ACK, SYN, tcp, udp
@@ -34,6 +28,8 @@ CONFIG, REGISTERS = CODEC.config(), CODEC.registers
 Way = Literal["tx", "rx"]
 PATIENCE = 12_000
 """Cycles without a frame after which a shell counts as hung; the slowest engines' first takes some 7000."""
+LIMIT = {"timeout_time": 300, "timeout_unit": "us"}
+"""Options of every test: simulated time."""
 SMALLEST = 60
 """Bytes that a MAC pads shorter frames to, without FCS (IEEE 802.3, 4.2.3.3)."""
 
@@ -203,8 +199,9 @@ class Streams:
             assert end.idle(), f"{prefix}: a beat too many"
 
 
-async def no_gaps(clock: Any, valid: Any, last: Any, ready: Any) -> None:
+async def no_gaps(dut: Any, prefix: str, clock: Any) -> None:
     """For ever: once a frame has begun, ``tvalid`` does not fall before its last beat."""
+    valid, last, ready = (getattr(dut, f"{prefix}_{name}") for name in ("tvalid", "tlast", "tready"))
     inside = False
     while True:
         await RisingEdge(clock)
@@ -276,8 +273,3 @@ class Registers:
         for name, value in counted.items():
             found = await self.read(name, base)
             assert found == value, f"{name} is {found}, not {value}"
-
-
-def limited(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Make ``test`` a cocotb test with a limit on simulated time."""
-    return cocotb.test(timeout_time=300, timeout_unit="us")(test)

@@ -6,6 +6,7 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from shell_bench import (
+    LIMIT,
     REGISTERS,
     Frame,
     Referee,
@@ -13,7 +14,6 @@ from shell_bench import (
     Streams,
     check,
     compressed,
-    limited,
     no_gaps,
     padded,
     traffic,
@@ -51,18 +51,22 @@ class TB(TestBench):
         await ClockCycles(self.dut.clk, 16)
         assert await self.registers.read("ID") == IDENTITY
 
-    async def run(self, way: str, frames: list[Frame]) -> list[bytes]:
+    async def run(self, way: str, frames: list[Frame]) -> None:
         """Send frames; check data, the bad mark, and that each frame keeps its own user word."""
         for frame in frames:
             await self.streams.send(f"s_axis_sync_{way}", frame, bad_bit=True, first_only=True)
-        answers = []
         for frame in frames:
-            data, user = await self.streams.receive(f"m_axis_sync_{way}")
-            check(self.referee.expect(way, frame.data, frame.bad), data, bool(user[-1] & 1))
-            words = {word >> 1 for word in user}
-            assert words == {frame.user}, f"{way}: user words {words}, not {frame.user:#x}"
-            answers.append(data)
-        return answers
+            await self.receive(way, frame)
+
+    async def receive(self, way: str, frame: Frame) -> None:
+        data, user = await self.streams.receive(f"m_axis_sync_{way}")
+        check(self.referee.expect(way, frame.data, frame.bad), data, bool(user[-1] & 1))
+        words = {word >> 1 for word in user}
+        assert words == {frame.user}, f"{way}: user words {words}, not {frame.user:#x}"
+
+    async def both(self, outgoing: list[Frame], incoming: list[Frame]) -> None:
+        for side in [cocotb.start_soon(self.run(*way)) for way in (("tx", outgoing), ("rx", incoming))]:
+            await side
 
 
 def frames(count: int, bits: int, source: random.Random) -> list[Frame]:
@@ -72,29 +76,19 @@ def frames(count: int, bits: int, source: random.Random) -> list[Frame]:
     ]
 
 
-@limited
-async def user_words_and_gaps(dut):
+@TB.test(**LIMIT)
+async def user_words_and_gaps(tb):
     """Both directions at once: tags and timestamps stay with their frames, frames for the MAC have no gap."""
-    tb = TB(dut)
-    await tb.start()
     source = random.Random(4)
-    watch = cocotb.start_soon(
-        no_gaps(dut.clk, dut.m_axis_sync_tx_tvalid, dut.m_axis_sync_tx_tlast, dut.m_axis_sync_tx_tready)
-    )
+    watch = cocotb.start_soon(no_gaps(tb.dut, "m_axis_sync_tx", tb.dut.clk))
     for probability in (0.0, 0.3):
         tb.streams.pause(probability, source)
         incoming = [
-            Frame(
-                padded(compressed(source.choice((16, 40, 90)), 43000 + n)[1]), False, source.getrandbits(96)
-            )
-            for n in range(4)
-        ] + frames(4, TIMESTAMP_BITS, source)
-        sides = [
-            cocotb.start_soon(tb.run("tx", frames(10, TAG_BITS, source))),
-            cocotb.start_soon(tb.run("rx", incoming)),
+            Frame(padded(compressed(source.choice((16, 40, 90)), port)[1]), False, source.getrandbits(96))
+            for port in range(43000, 43004)
         ]
-        for side in sides:
-            await side
+        incoming += frames(4, TIMESTAMP_BITS, source)
+        await tb.both(frames(10, TAG_BITS, source), incoming)
     await tb.streams.quiet()
     watch.cancel()
     assert tb.referee.counted["TX_COMPRESSED"] > 2
@@ -102,38 +96,29 @@ async def user_words_and_gaps(dut):
     await tb.registers.check(tb.referee.counted)
 
 
-@limited
-async def resets_of_one_cycle(dut):
+@TB.test(**LIMIT)
+async def resets_of_one_cycle(tb):
     """In traffic: nothing of it is left, and the frames that are offered at once after it are right."""
-    tb = TB(dut)
-    await tb.start()
     source = random.Random(6)
     for _ in range(4):
         for way, bits in (("tx", TAG_BITS), ("rx", TIMESTAMP_BITS)):
             for frame in frames(6, bits, source):
                 await tb.streams.send(f"s_axis_sync_{way}", frame, bad_bit=True, first_only=True)
-        await ClockCycles(dut.clk, source.randint(20, 400))
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 1)
+        await ClockCycles(tb.dut.clk, source.randint(20, 400))
+        tb.dut.rst.value = 1
+        await ClockCycles(tb.dut.clk, 1)
         for end in tb.streams.ends.values():
             end.clear()
-        dut.rst.value = 0
+        tb.dut.rst.value = 0
         tb.referee = Referee()
-        sides = [
-            cocotb.start_soon(tb.run("tx", frames(3, TAG_BITS, source))),
-            cocotb.start_soon(tb.run("rx", frames(3, TIMESTAMP_BITS, source))),
-        ]
-        for side in sides:
-            await side
+        await tb.both(frames(3, TAG_BITS, source), frames(3, TIMESTAMP_BITS, source))
         await tb.streams.quiet()
         await tb.registers.check(tb.referee.counted)
 
 
-@limited
-async def receive_without_ready(dut):
+@TB.test(**LIMIT)
+async def receive_without_ready(tb):
     """Check that a full queue before a stalled block loses whole frames: a MAC does not wait."""
-    tb = TB(dut)
-    await tb.start()
     source = random.Random(5)
     sink, feed = tb.streams.ends["m_axis_sync_rx"], tb.streams.ends["s_axis_sync_rx"]
     sink.pause = True
@@ -147,23 +132,19 @@ async def receive_without_ready(dut):
             kept.append(frame)
         else:
             lost += 1
-        await ClockCycles(dut.clk, max(1, len(frame.data) * 8 // WIDTH))
+        await ClockCycles(tb.dut.clk, max(1, len(frame.data) * 8 // WIDTH))
     assert lost, "the block was never full"
     sink.pause = False
     for frame in kept:
-        data, user = await tb.streams.receive("m_axis_sync_rx")
-        check(tb.referee.expect("rx", frame.data), data, bool(user[-1] & 1))
-        assert {word >> 1 for word in user} == {frame.user}
+        await tb.receive("rx", frame)
     await tb.streams.quiet()
 
 
-@limited
-async def registers_end_where_they_end(dut):
+@TB.test(**LIMIT)
+async def registers_end_where_they_end(tb):
     """After the last port's page nothing answers but SLVERR, and nothing is written."""
-    tb = TB(dut)
-    await tb.start()
     tos = REGISTERS["TOS"]
-    size = 1 << len(dut.s_axil_app_ctrl_araddr)
+    size = 1 << len(tb.dut.s_axil_app_ctrl_araddr)
     for page in (0x1000, 0x3000, size // 2, size - 0x1000):
         assert await tb.registers.response(page) == SLVERR
         answer = await tb.registers.master.write(page + tos.offset, bytes(4))
@@ -171,22 +152,20 @@ async def registers_end_where_they_end(dut):
     assert await tb.registers.read("TOS") == tos.reset
 
 
-@limited
-async def other_taps_pass_through(dut):
+@TB.test(**LIMIT)
+async def other_taps_pass_through(tb):
     """Check that the direct tap is wires.
 
     Nothing is sent to the DMA, the statistics, or the NIC's own registers.
     """
-    tb = TB(dut)
-    await tb.start()
     pattern = random.getrandbits(WIDTH)
-    dut.s_axis_direct_rx_tdata.value = pattern
-    dut.s_axis_direct_rx_tvalid.value = 1
-    dut.m_axis_direct_rx_tready.value = 1
-    await RisingEdge(dut.clk)
-    await RisingEdge(dut.clk)
-    assert int(dut.m_axis_direct_rx_tdata.value) == pattern
-    assert int(dut.m_axis_direct_rx_tvalid.value) == 1
-    assert int(dut.s_axis_direct_rx_tready.value) == 1
+    tb.dut.s_axis_direct_rx_tdata.value = pattern
+    tb.dut.s_axis_direct_rx_tvalid.value = 1
+    tb.dut.m_axis_direct_rx_tready.value = 1
+    await RisingEdge(tb.dut.clk)
+    await RisingEdge(tb.dut.clk)
+    assert int(tb.dut.m_axis_direct_rx_tdata.value) == pattern
+    assert int(tb.dut.m_axis_direct_rx_tvalid.value) == 1
+    assert int(tb.dut.s_axis_direct_rx_tready.value) == 1
     for name in ("m_axil_ctrl_awvalid", "m_axis_stat_tvalid", "m_axis_data_dma_read_desc_valid"):
-        assert int(getattr(dut, name).value) == 0
+        assert int(getattr(tb.dut, name).value) == 0

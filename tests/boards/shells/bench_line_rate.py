@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from shell_bench import limited, plain
+from shell_bench import LIMIT, plain
 
 from inceptionn.sim.golden import EngineConfig, receive
 from inceptionn.sim.golden.cases import alone
@@ -307,7 +307,7 @@ async def sends(stream: Stream, feed: Feed, frames: list[bytes]) -> Run:
     return found
 
 
-@limited
+@cocotb.test(**LIMIT)
 async def received_as_fast_as_the_stream_goes(dut):
     """Check that the shell never lowers ``tready``: what the target's own stream carries, it carries."""
     if RATIO > 1:
@@ -319,7 +319,7 @@ async def received_as_fast_as_the_stream_goes(dut):
     assert found.stalls == 0, f"{found.stalls} cycles without tready"
 
 
-@limited
+@cocotb.test(**LIMIT)
 @cocotb.parametrize(way=["receive", "transmit"])
 async def at_the_lines_rate(dut, way):
     """After the target's own queue no frame is lost or cut; with slower engines on transmit, too."""
@@ -337,7 +337,7 @@ async def at_the_lines_rate(dut, way):
     cocotb.log.info("%s at %d Gbit/s: at most %d beats wait", way, TARGET.gbps, queue.most)
 
 
-@limited
+@cocotb.test(**LIMIT)
 @cocotb.parametrize(senders=["one", "many"])
 async def restored_behind_the_targets_queue(dut, senders):
     """Compressed frames grow: one sender cannot overrun its like, several can; a cut frame is marked."""
@@ -363,7 +363,7 @@ async def restored_behind_the_targets_queue(dut, senders):
     assert len(found.frames) == len(wires) - queue.lost
 
 
-@limited
+@cocotb.test(**LIMIT)
 async def transmitted(dut):
     """Check that the host waits no longer than the engine or the line takes for a frame."""
     if RATIO > 1:

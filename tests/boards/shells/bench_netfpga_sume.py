@@ -6,18 +6,7 @@ from collections import deque
 
 import cocotb
 from cocotb.triggers import ClockCycles
-from shell_bench import (
-    Frame,
-    Referee,
-    Registers,
-    Streams,
-    check,
-    compressed,
-    limited,
-    no_gaps,
-    padded,
-    traffic,
-)
+from shell_bench import LIMIT, Frame, Referee, Registers, Streams, check, compressed, no_gaps, padded, traffic
 
 from inceptionn.hdl.control.registers import IDENTITY
 from inceptionn.sim.testbench import TestBench
@@ -88,12 +77,11 @@ def mixed(source: random.Random, count: int) -> list[tuple[str, bytes]]:
     return frames
 
 
-@limited
-async def directions_lengths_and_gaps(dut):
+@TB.test(**LIMIT)
+async def directions_lengths_and_gaps(tb):
     """Each frame by its ports, with its new length, the rest of tuser untouched, no gap inside."""
-    tb = await TB.started(dut)
     source = random.Random(2)
-    watch = cocotb.start_soon(no_gaps(dut.axis_aclk, dut.m_axis_tvalid, dut.m_axis_tlast, dut.m_axis_tready))
+    watch = cocotb.start_soon(no_gaps(tb.dut, "m_axis", tb.dut.axis_aclk))
     for probability in (0.0, 0.3):
         tb.streams.pause(probability, source)
         answers = await tb.run(mixed(source, 12), source)
@@ -105,31 +93,29 @@ async def directions_lengths_and_gaps(dut):
     await tb.registers.check(tb.referee.counted)
 
 
-@limited
-async def resets_of_one_cycle(dut):
+@TB.test(**LIMIT)
+async def resets_of_one_cycle(tb):
     """In traffic: nothing of it is left, and the frames that are offered at once after it are right."""
-    tb = await TB.started(dut)
     source = random.Random(4)
     for _ in range(4):
         for way, data in mixed(source, 8):
             user = word(len(data), CAGES[0], (CAGES, QUEUES)[way == "rx"][0], 0)
             await tb.streams.send("s_axis", Frame(data, user=user), first_only=True)
-        await ClockCycles(dut.axis_aclk, source.randint(20, 600))
-        dut.axis_resetn.value = 0
-        await ClockCycles(dut.axis_aclk, 1)
+        await ClockCycles(tb.dut.axis_aclk, source.randint(20, 600))
+        tb.dut.axis_resetn.value = 0
+        await ClockCycles(tb.dut.axis_aclk, 1)
         for end in tb.streams.ends.values():
             end.clear()
-        dut.axis_resetn.value = 1
+        tb.dut.axis_resetn.value = 1
         tb.referee = Referee()
         await tb.run(mixed(source, 3), source)
         await tb.streams.quiet()
         await tb.registers.check(tb.referee.counted)
 
 
-@limited
-async def malformed_frames_are_dropped(dut):
+@TB.test(**LIMIT)
+async def malformed_frames_are_dropped(tb):
     """Check that a block cut short does not reach the host, where nothing can mark it; its neighbours do."""
-    tb = await TB.started(dut)
     _, wire = compressed(80)
     broken = wire[:62] + b"\xff\xff" + wire[64:]  # tag word: raw lanes that are not there
     answers = await tb.run([("rx", wire), ("rx", broken), ("rx", wire)], random.Random(3))

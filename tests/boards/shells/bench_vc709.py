@@ -6,13 +6,13 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from shell_bench import (
+    LIMIT,
     Frame,
     Referee,
     Registers,
     Streams,
     check,
     compressed,
-    limited,
     padded,
     plain,
     traffic,
@@ -81,10 +81,9 @@ class TB(TestBench):
         return answers
 
 
-@limited
-async def every_port_with_padding_that_returns(dut):
+@TB.test(**LIMIT)
+async def every_port_with_padding_that_returns(tb):
     """All ports at once, idle cycles, back-pressure; padding of a MAC returns as data, without harm."""
-    tb = await TB.started(dut)
     source = random.Random(1)
     tb.streams.pause(0.3, source)
 
@@ -105,7 +104,7 @@ async def every_port_with_padding_that_returns(dut):
         await tb.registers.check(tb.referees[n].counted, n * PAGE)
 
 
-@limited
+@cocotb.test(**LIMIT)
 async def registers_before_the_driver_loads(dut):
     """Every DMA engine is in reset, the engines' clock too: an access is answered, with SLVERR, and soon."""
     tb = TB(dut)
@@ -120,13 +119,12 @@ async def registers_before_the_driver_loads(dut):
     assert await tb.registers.read("ID") == IDENTITY
 
 
-@limited
-async def ports_and_resets_are_apart(dut):
+@TB.test(**LIMIT)
+async def ports_and_resets_are_apart(tb):
     """Check that each port has its own registers and reset.
 
     A port that is reset in the middle of a frame answers SLVERR; the others go on.
     """
-    tb = await TB.started(dut)
     for n in range(PORTS):
         assert await tb.registers.read("ID", n * PAGE) == IDENTITY
     last = PORTS - 1
@@ -140,9 +138,9 @@ async def ports_and_resets_are_apart(dut):
     frame, wire = compressed(300)
     sending = tb.streams.ends[f"s_axis_c2s{last}"]
     await tb.streams.send(f"s_axis_c2s{last}", Frame(wire))
-    await ClockCycles(dut.user_clk, 3)
+    await ClockCycles(tb.dut.user_clk, 3)
     reading = cocotb.start_soon(tb.registers.response(last * PAGE))
-    await RisingEdge(dut.user_clk)
+    await RisingEdge(tb.dut.user_clk)
     tb.reset_of(last, "c2s").value = 0
     tb.reset_of(last, "s2c").value = 0
     await reading
@@ -154,7 +152,7 @@ async def ports_and_resets_are_apart(dut):
     tb.streams.ends[f"m_axis_c2s{last}"].clear()
     tb.reset_of(last, "c2s").value = 1
     tb.reset_of(last, "s2c").value = 1
-    await ClockCycles(dut.user_clk, 60)
+    await ClockCycles(tb.dut.user_clk, 60)
     assert await tb.registers.read("ID", last * PAGE) == IDENTITY
     assert await tb.registers.read("TOS", last * PAGE) == REGISTERS["TOS"].reset
     tb.referees[last] = Referee()
@@ -172,12 +170,11 @@ async def collect(tb: TB, prefix: str, last: bytes) -> list[bytes]:
     return came
 
 
-@limited
+@TB.test(**LIMIT)
 @cocotb.parametrize(way=["s2c", "c2s"])
-async def a_reset_of_one_way(dut, way):
+async def a_reset_of_one_way(tb, way):
     """In the middle of frames: none leaves a rest; the other direction and the registers are not affected."""
-    tb = await TB.started(dut)
-    await ClockCycles(dut.user_clk, int(1100 * (RATIO or 1)))  # the transmit engine empties its flow table
+    await ClockCycles(tb.dut.user_clk, int(1100 * (RATIO or 1)))  # the transmit engine empties its flow table
     await tb.registers.write("TOS", 0xFC28)
     other = "c2s" if way == "s2c" else "s2c"
     source, sink = tb.streams.ends[f"s_axis_{way}0"], tb.streams.ends[f"m_axis_{way}0"]
@@ -190,12 +187,12 @@ async def a_reset_of_one_way(dut, way):
         sent += frames
         for frame in frames:
             await tb.streams.send(f"s_axis_{way}0", Frame(frame))
-        await ClockCycles(dut.user_clk, random.randint(20, 200))
+        await ClockCycles(tb.dut.user_clk, random.randint(20, 200))
         tb.reset_of(0, way).value = 0
         source.clear()
-        await ClockCycles(dut.user_clk, random.choice((8, 9, 30)))
+        await ClockCycles(tb.dut.user_clk, random.choice((8, 9, 30)))
         tb.reset_of(0, way).value = 1
-        await RisingEdge(dut.user_clk)
+        await RisingEdge(tb.dut.user_clk)
     sent.append(plain())
     await tb.streams.send(f"s_axis_{way}0", Frame(sent[-1]))
     came = await collect(tb, f"m_axis_{way}0", sent[-1])
@@ -206,22 +203,21 @@ async def a_reset_of_one_way(dut, way):
     assert sink.empty()
 
 
-@limited
-async def engines_lose_their_clock(dut):
+@TB.test(**LIMIT)
+async def engines_lose_their_clock(tb):
     """Frames in flight end, marked by their length; the rest of an arriving frame is not read as a frame."""
     if not RATIO:
         return
-    tb = await TB.started(dut)
-    await ClockCycles(dut.user_clk, int(1100 * RATIO))
+    await ClockCycles(tb.dut.user_clk, int(1100 * RATIO))
     ways = {way: [plain() for _ in range(12)] for way in ("s2c", "c2s")}
     for way, frames in ways.items():
         for frame in frames:
             await tb.streams.send(f"s_axis_{way}0", Frame(frame))
     for _ in range(3):
-        await ClockCycles(dut.user_clk, random.randint(300, 400))
-        dut.engine_aresetn.value = 0
-        await ClockCycles(dut.user_clk, random.choice((1, 8, 30)))
-        dut.engine_aresetn.value = 1
+        await ClockCycles(tb.dut.user_clk, random.randint(300, 400))
+        tb.dut.engine_aresetn.value = 0
+        await ClockCycles(tb.dut.user_clk, random.choice((1, 8, 30)))
+        tb.dut.engine_aresetn.value = 1
     cut = 0
     for way, frames in ways.items():
         frames.append(plain())
@@ -231,13 +227,12 @@ async def engines_lose_their_clock(dut):
     await tb.streams.quiet()
 
 
-@limited
-async def partial_beat(dut):
+@TB.test(**LIMIT)
+async def partial_beat(tb):
     """Check that a beat with holes before tlast makes its frame bad.
 
     The frame is counted as bad, and the next one is not affected.
     """
-    tb = await TB.started(dut)
     frame, wire = compressed(60)
     bus = tb.streams.ends["s_axis_c2s0"].bus
     for number, at in enumerate(range(0, len(wire), 32)):
@@ -247,13 +242,13 @@ async def partial_beat(dut):
         bus.tkeep.value = keep if len(part) == 32 else (1 << len(part)) - 1
         bus.tlast.value = int(at + 32 >= len(wire))
         bus.tvalid.value = 1
-        await RisingEdge(dut.user_clk)
+        await RisingEdge(tb.dut.user_clk)
         while not int(bus.tready.value):
-            await RisingEdge(dut.user_clk)
+            await RisingEdge(tb.dut.user_clk)
     bus.tvalid.value = 0
     await tb.streams.receive("m_axis_c2s0")
     (restored,) = await tb.deliver(0, [wire])
     assert len(restored) == len(frame)
-    await ClockCycles(dut.user_clk, 300)
+    await ClockCycles(tb.dut.user_clk, 300)
     assert await tb.registers.read("RX_BAD") == 1
     assert await tb.registers.read("RX_RESTORED") == 1
