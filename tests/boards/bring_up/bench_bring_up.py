@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of BringUpCore: serial dialogue, its streams against the golden model, injected faults."""
+"""cocotb bench of BringUpCore: serial dialogue, its streams against the golden model, injected faults.
 
+``inceptionn regs --uart`` talks to it over a pseudo-terminal.
+"""
+
+import json
+import os
 import re
+import select
+import subprocess
+import sys
+import time
+import tty
 from dataclasses import dataclass, field
+from functools import partial
 
 import cocotb
 import numpy as np
@@ -22,6 +33,8 @@ DRAIN = 3000
 """Cycles within which everything sent has come back."""
 PATTERNS = ("mixed", "gradient", "zero", "bits8", "bits16", "raw", "short")
 ERRORS = ("mismatched", "beyond_bound", "wrong_size", "wrong_format", "hangs")
+PATIENCE = 120
+"""Seconds for one command; starting Python takes most of it."""
 REPORT = re.compile(r"seconds=[^\r]* (?:PASS|FAIL|IDLE)\r\n")
 
 
@@ -75,10 +88,34 @@ class TB(TestBench):
             self.heard += chr(byte)
 
     async def type(self, line: str) -> None:
-        for character in (line + "\r").encode():
+        await self.send((line + "\r").encode())
+
+    async def send(self, characters: bytes) -> None:
+        for character in characters:
             for bit in (0, *(character >> i & 1 for i in range(8)), 1):
                 self.dut.rx.value = bit
                 await Timer(BIT_NS, "ns")
+
+    async def regs(self, master: int, line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command at the pseudo-terminal ``line``; little simulated time passes meanwhile."""
+        command = [sys.executable, "-m", "inceptionn.cli", "regs", *arguments, "--uart", line]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("COCOTB")}
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment)  # fmt: skip
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while running.poll() is None:
+                assert time.monotonic() < deadline, f"{arguments} has not ended within {PATIENCE} s"
+                if select.select([master], [], [], 0.02)[0]:
+                    await self.send(os.read(master, 256))
+                else:
+                    await Timer(40 * CHARACTER_NS, "ns")
+                said, self.heard = self.heard, ""
+                os.write(master, said.encode("latin-1"))
+        finally:
+            running.kill()
+            out, errors = running.communicate()
+        return subprocess.CompletedProcess(command, running.returncode, out, errors)
 
     async def hear(self, wanted: str | re.Pattern[str], characters: int = 1200) -> str:
         """Wait for ``wanted``, return it, and forget everything heard up to its end."""
@@ -286,3 +323,28 @@ async def rate_leds(tb) -> None:
     await tb.ask("stop")
     await ClockCycles(tb.dut.aclk, DRAIN)
     assert int(tb.dut.leds.value) >> RATE_LEDS == 0
+
+
+@TB.test()
+async def registers_over_the_serial_line(tb) -> None:
+    """Check settings, a refused one, and a fault with its verdict."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    regs = partial(tb.regs, master, os.ttyname(slave))
+    await tb.hear(REPORT)  # the greeting is over
+    done = await regs("bound", "8")
+    assert done.returncode == 0, done.stderr
+    done = await regs("dump", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert (values["PATTERN"], values["BOUND"]) == (0, 8)
+    assert values["PACKETS"] > 0
+    assert values["VERDICT"] == 0b010
+    assert values["MISMATCHED"] == 0
+    done = await regs("set", "PATTERN", "9")
+    assert done.returncode == 1
+    assert "no such number: help shows the choices" in done.stderr
+    assert (await regs("set", "INJECT.VALUE", "1")).returncode == 0
+    done = await regs("get", "MISMATCHED")
+    assert done.stdout.strip() == "1", done.stderr
+    assert (await regs("get", "VERDICT.FAIL")).stdout.strip() == "0x1"

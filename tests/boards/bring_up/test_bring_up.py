@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,19 +39,11 @@ HERE = Path(__file__).parent
 DIVISOR = 4
 
 
-def small_core() -> BringUpCore:
-    """Return the design with a second of 12,000 cycles and a fast serial line."""
-    return BringUpCore(1_000_000, baud=1_000_000 // DIVISOR, second=12_000, rate_window=1024)
-
-
 @pytest.mark.slow
 def test_bench() -> None:
-    run_bench(small_core, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
-
-
-@pytest.mark.slow
-def test_registers_over_the_serial_line() -> None:
-    run_bench(small_core, "bring_up", HERE / "bench_bring_up_terminal.py", parameters={"divisor": DIVISOR})
+    """The design with a second of 12,000 cycles and a fast serial line."""
+    small = partial(BringUpCore, 1_000_000, baud=1_000_000 // DIVISOR, second=12_000, rate_window=1024)
+    run_bench(small, "bring_up", HERE / "bench_bring_up.py", parameters={"divisor": DIVISOR})
 
 
 @pytest.mark.slow
@@ -210,17 +203,8 @@ def test_verilator_lints_the_verilog(files: dict[str, str], tmp_path: Path) -> N
         (tmp_path / name).write_text(files[name])
     models = 'lint_off -file "*cells_sim.v"\nlint_off -file "*cells_xtra.v"\n'
     (tmp_path / "models.vlt").write_text(f"`verilator_config\n{models}")
-    command = [
-        str(binary),
-        "--lint-only",
-        "-Wall",
-        "--timing",
-        "-Wno-SPECIFYIGN",
-        "-Wno-INITIALDLY",
-        "--top-module",
-        "bring_up",
-    ]
-    command += ["lint.vlt", "models.vlt", "bring_up.v"]
+    options = "--lint-only -Wall --timing -Wno-SPECIFYIGN -Wno-INITIALDLY --top-module bring_up"
+    command = [str(binary), *options.split(), "lint.vlt", "models.vlt", "bring_up.v"]
     for name in ("cells_sim.v", "cells_xtra.v"):
         command += ["-v", str(primitives() / name)]
     said_by(*command, cwd=tmp_path, **({"VERILATOR_ROOT": str(root)} if root else {}))
