@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -123,11 +125,7 @@ def test_bf16_capture() -> None:
 def test_first_gradient_is_reproducible(manifest: dict[str, Any], frames: list[Packet]) -> None:
     """The first exchange equals the gradient computed here from the manifest's seed."""
     pytest.importorskip("sklearn")
-    sys.path.insert(0, str(EXAMPLES))
-    try:
-        import digits
-    finally:
-        sys.path.remove(str(EXAMPLES))
+    digits = SimpleNamespace(**run_path(str(EXAMPLES / "digits.py")))
     x, labels, _, _ = digits.load()
     recorded = streams(phase_frames(manifest, frames, 0))
     ports = [rank["port"] for rank in manifest["phases"][0]["ranks"]]

@@ -2,7 +2,6 @@
 """Clusters for tests."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -16,8 +15,6 @@ from inceptionn.sim.cluster import Cluster
 from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.nic_verilog import nic_verilog
-
-sys.path.insert(0, str(Path(__file__).parent))  # for cluster_hosts
 
 
 @pytest.fixture(scope="session")

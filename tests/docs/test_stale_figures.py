@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reach
+from programs import ended
 
 DOCS = Path(__file__).parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
-import reach  # noqa: E402
 
 CLI = """
 class Command(NamedTuple):
@@ -175,8 +175,7 @@ def _commit(project: Path) -> None:
 
 
 def _said(project: Path, *words: str) -> tuple[int, str]:
-    command = [sys.executable, str(project / "docs/figures.py"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ended(sys.executable, project / "docs/figures.py", *words)
     return done.returncode, done.stdout + done.stderr
 
 

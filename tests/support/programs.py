@@ -9,15 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 600, **environment: str) -> str:
-    """Return the standard output of a program, which must succeed.
-
-    ``environment`` is added to this process's own.
-    """
-    done = subprocess.run(
+def ended(
+    *command: object, cwd: Path | str | None = None, timeout: float = 600, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with ``environment`` added to this process's own."""
+    return subprocess.run(
         list(map(str, command)), env=os.environ | environment, cwd=cwd, timeout=timeout,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+def said_by(*command: object, cwd: Path | str | None = None, timeout: float = 600, **environment: str) -> str:
+    """Return the standard output of a program, which must succeed; run as by `ended`."""
+    done = ended(*command, cwd=cwd, timeout=timeout, **environment)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 

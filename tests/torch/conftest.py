@@ -2,7 +2,6 @@
 """Groups of torch processes, which run functions of the tests at all ranks."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for torch_ranks
 if find_spec("torch") is None and not os.environ.get("CI"):
     collect_ignore_glob = ["test_*.py"]  # pip install 'inceptionn[torch]'
 
