@@ -204,8 +204,7 @@ def test_message_longer_than_the_buffer_breaks_the_group(group: Group) -> None:
 
     first, second = group(2, run)
     assert messages([second], TransportError) == {"rank 0 sent a message of 100 bytes to a buffer of 99"}
-    assert isinstance(first, PeerLost)
-    assert "100 bytes to a buffer of 99" in str(first)
+    assert all("100 bytes to a buffer of 99" in text for text in messages([first], PeerLost))
 
 
 def test_silence_ends_in_a_timeout_everywhere(group: Group) -> None:
@@ -228,12 +227,10 @@ def test_a_rank_that_raises_takes_the_others_along(group: Group) -> None:
         t.recv_into((t.rank + 1) % t.size, bytearray(4))
 
     start = time.monotonic()
-    results = group(4, run, timeout=20.0)
+    first, own, *last = group(4, run, timeout=20.0)
     assert time.monotonic() - start < 5
-    assert isinstance(results[1], ZeroDivisionError)
-    for rank in (0, 2, 3):
-        assert isinstance(results[rank], PeerLost)
-        assert str(results[rank]) == "rank 1 gave up: ZeroDivisionError: the model exploded"
+    assert isinstance(own, ZeroDivisionError)
+    assert messages([first, *last], PeerLost) == {"rank 1 gave up: ZeroDivisionError: the model exploded"}
 
 
 def test_a_broken_group_stays_broken(group: Group) -> None:
@@ -256,11 +253,9 @@ def test_waiting_for_a_rank_that_has_closed(group: Group) -> None:
             return
         t.barrier()
 
-    results = group(3, run)
-    assert results[1] is None
-    for rank in (0, 2):
-        assert isinstance(results[rank], PeerLost)
-        assert "rank 1" in str(results[rank])
+    first, own, last = group(3, run)
+    assert own is None
+    assert all("rank 1" in text for text in messages((first, last), PeerLost))
 
 
 def test_closing_twice_and_using_what_is_closed(group: Group) -> None:
