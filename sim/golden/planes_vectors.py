@@ -91,6 +91,12 @@ def _hex(words: NDArray[Any], kind: LaneType) -> str:
     return " ".join(f"{word:0{2 * kind.bytes}x}" for word in words.tolist())
 
 
+def row(settings: dict[str, Any], x: NDArray[Any], **made: Any) -> dict[str, Any]:
+    """Return the vector of an array: its settings, its bytes, and those of what is made of it."""
+    shown = {name: bytes(data).hex() for name, data in made.items()}
+    return {**settings, "count": len(x), "input": x.tobytes().hex(), **shown}
+
+
 def lanes(kind: LaneType) -> dict[str, Any]:
     """Make ``planes_lanes.json`` or ``bf16_lanes.json``: the lane codec, both ways."""
     own, sign = _CASES[kind], 8 * kind.bytes - 1
@@ -107,14 +113,11 @@ def lanes(kind: LaneType) -> dict[str, Any]:
     next_to_powers = ((1 << i) + low for i in range(5, kind.planes + 1) for low in (-2, -1, 0, 1))
     numbers = sorted({*range(34), *(number for number in next_to_powers if number < 1 << kind.planes)})
     z = np.array(numbers, np.uint32)
+    integers = " ".join(f"{number:x}" for number in numbers)
     decoder = [
-        {
-            "k": k,
-            "e0": 127 - k,
-            "integers": " ".join(f"{number:x}" for number in numbers),
-            "outputs": _hex(planes.decompress_lanes(z, 127 - k, kind), kind),
-        }
+        {"k": k, "e0": 127 - k, "integers": integers, "outputs": _hex(lossy, kind)}
         for k in (wire.MIN_K, wire.DEFAULT_K, wire.MAX_K)
+        for lossy in (planes.decompress_lanes(z, 127 - k, kind),)
     ]
     return {"inputs": _hex(inputs, kind), "compress": sets, "decompress": decoder}
 
@@ -152,16 +155,7 @@ def _streams() -> list[dict[str, Any]]:
     for count in (0, 1, 2048, 2049):
         x = np.frombuffer(values.payload("gradients", count), np.float32)
         stream = planes.compress(x)
-        output = planes.decompress(stream, count)
-        streams.append(
-            {
-                "k": 10,
-                "count": count,
-                "input": x.tobytes().hex(),
-                "stream": stream.hex(),
-                "output": output.tobytes().hex(),
-            }
-        )
+        streams.append(row({"k": 10}, x, stream=stream, output=planes.decompress(stream, count)))
     return streams
 
 
@@ -169,13 +163,6 @@ def _block(k: int, name: str, count: int, kind: LaneType) -> dict[str, Any]:
     dtype = np.float32 if kind is FP32_LANES else np.uint16
     x: NDArray[Any] = np.frombuffer(_CASES[kind].payload(name, count), dtype)
     block = planes.compress_block(x, 127 - k, kind)
-    return {
-        "k": k,
-        "e0": 127 - k,
-        "kind": name,
-        "count": count,
-        "input": x.tobytes().hex(),
-        "block": block.hex(),
-        "output": planes.decompress_block(block, count, 127 - k, kind).tobytes().hex(),
-        "histogram": planes.histogram(x, 2.0**-k, kind).tolist(),
-    }
+    back = planes.decompress_block(block, count, 127 - k, kind)
+    known = row({"k": k, "e0": 127 - k, "kind": name}, x, block=block, output=back)
+    return {**known, "histogram": planes.histogram(x, 2.0**-k, kind).tolist()}

@@ -64,45 +64,25 @@ def lanes() -> dict[str, Any]:
     for name, params in _settings():
         tags, vectors = codec.compress_lanes(inputs, params)
         back, _ = codec.decompress_lanes(tags, vectors, params.b)
-        sets.append(
-            {
-                **name,
-                "e0": params.e0,
-                "t": params.t,
-                "b": params.b,
-                "tags": "".join(map(str, tags.tolist())),
-                "vectors": " ".join(
-                    _digits(v, t) for v, t in zip(vectors.tolist(), tags.tolist(), strict=True)
-                ),
-                "outputs": " ".join(f"{bits:08x}" for bits in back.tolist()),
-            }
-        )
+        digits = " ".join(_digits(v, t) for v, t in zip(vectors.tolist(), tags.tolist(), strict=True))
+        sets.append({
+            **name, **asdict(params), "tags": "".join(map(str, tags.tolist())), "vectors": digits,
+            "outputs": " ".join(f"{bits:08x}" for bits in back.tolist()),
+        })  # fmt: skip
     decoder = []
+    edges = {s << 15 | 1 << i | low for s in (0, 1) for i in range(15) for low in (0, (1 << i) - 1)}
     for tag, base, column in (
         *((Tag.BITS8, base, range(256)) for base in DECODER_BASES),
-        (
-            Tag.BITS16,
-            0,
-            sorted({s << 15 | 1 << i | low for s in (0, 1) for i in range(15) for low in (0, (1 << i) - 1)}),
-        ),
+        (Tag.BITS16, 0, sorted(edges)),
         (Tag.BITS16, 255, (0x0000, 0x8000, 0x5555, 0xAAAA)),
     ):
         numbers = np.array(column, np.uint32)
         bits, impossible = codec.decompress_lanes(np.full(len(numbers), tag, np.uint8), numbers, base)
         outputs = ["-" if no else f"{value:08x}" for value, no in zip(bits.tolist(), impossible, strict=True)]
-        decoder.append(
-            {
-                "tag": int(tag),
-                "b": base,
-                "vectors": " ".join(_digits(v, tag) for v in numbers.tolist()),
-                "outputs": " ".join(outputs),
-            }
-        )
-    return {
-        "inputs": " ".join(f"{bits:08x}" for bits in inputs.tolist()),
-        "compress": sets,
-        "decompress": decoder,
-    }
+        digits = " ".join(_digits(v, tag) for v in numbers.tolist())
+        decoder.append({"tag": int(tag), "b": base, "vectors": digits, "outputs": " ".join(outputs)})
+    words = " ".join(f"{bits:08x}" for bits in inputs.tolist())
+    return {"inputs": words, "compress": sets, "decompress": decoder}
 
 
 def _digits(vector: int, tag: int) -> str:
@@ -133,16 +113,8 @@ def blocks() -> dict[str, Any]:
         _, _, fault = codec.examine_block(block, count, frame[57], size)
         assert fault is not None
         if len(block) == size:
-            malformed.append(
-                {
-                    "name": case.name,
-                    "count": count,
-                    "b": frame[57],
-                    "block": block.hex(),
-                    "offset": fault.offset,
-                    "group": fault.group,
-                }
-            )
+            row = {"name": case.name, "count": count, "b": frame[57], "block": block.hex()}
+            malformed.append({**row, "offset": fault.offset, "group": fault.group})
 
     streams = []
     for count in (0, 1, 2048, 2049):
@@ -150,34 +122,16 @@ def blocks() -> dict[str, Any]:
         for mode in wire.MODES:
             stream = codec.compress(x, 2.0**-10, mode)
             back = codec.decompress(stream, count, 2.0**-10, mode)
-            streams.append(
-                {
-                    "mode": mode,
-                    "k": 10,
-                    "count": count,
-                    "input": x.tobytes().hex(),
-                    "stream": stream.hex(),
-                    "output": back.tobytes().hex(),
-                }
-            )
+            streams.append(planes_vectors.row({"mode": mode, "k": 10}, x, stream=stream, output=back))
     return {"blocks": good, "malformed": malformed, "streams": streams}
 
 
 def _block(name: dict[str, Any], params: Parameters, kind: str, data: bytes) -> dict[str, Any]:
     x = np.frombuffer(data, np.float32)
     block = codec.compress_block(x, params)
-    return {
-        **name,
-        "e0": params.e0,
-        "t": params.t,
-        "b": params.b,
-        "kind": kind,
-        "count": len(x),
-        "input": data.hex(),
-        "block": block.hex(),
-        "output": codec.decompress_block(block, len(x), params.b).tobytes().hex(),
-        "histogram": codec.histogram(x, params=params).tolist(),
-    }
+    back = codec.decompress_block(block, len(x), params.b)
+    row = planes_vectors.row({**name, **asdict(params), "kind": kind}, x, block=block, output=back)
+    return {**row, "histogram": codec.histogram(x, params=params).tolist()}
 
 
 def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[bytes], list[bytes]]:
@@ -200,16 +154,10 @@ def frames(direction: str, codec_name: str) -> tuple[list[dict[str, Any]], list[
             arrived.append(case.frame)
             left.append(result.frame)
             steps.append(_step(case, result, len(arrived), config))
-        registers = {
-            "enable": config.enable,
-            "tos": config.tos,
-            "tos_mask": config.tos_mask,
-            **asdict(config.parameters),
-            "min_payload": config.min_payload,
-            "max_payload": config.max_payload,
-            "learn_phases": config.learn_phases,
-            **({} if config.bf16_tos is None else {"bf16_tos": config.bf16_tos}),
-        }
+        registers = {name: getattr(config, name) for name in ("enable", "tos", "tos_mask")}
+        registers |= asdict(config.parameters)
+        registers |= {name: getattr(config, name) for name in ("min_payload", "max_payload", "learn_phases")}
+        registers |= {} if config.bf16_tos is None else {"bf16_tos": config.bf16_tos}
         rows.append({"name": sequence.name, "config": registers, "frames": steps})
     return rows, arrived, left
 
