@@ -17,21 +17,7 @@ from .flows import Flow, FlowTable
 from .frame import EngineConfig, Result, receive, transmit
 
 __all__ = [
-    "EngineConfig",
-    "Flow",
-    "FlowTable",
-    "MalformedError",
-    "Result",
-    "compress",
-    "compress_block",
-    "compress_lane",
-    "decompress",
-    "decompress_block",
-    "decompress_lane",
-    "histogram",
-    "lattice",
-    "lossy",
-    "planes",
-    "receive",
-    "transmit",
-]
+    "EngineConfig", "Flow", "FlowTable", "MalformedError", "Result", "compress", "compress_block",
+    "compress_lane", "decompress", "decompress_block", "decompress_lane", "histogram", "lattice", "lossy",
+    "planes", "receive", "transmit",
+]  # fmt: skip

@@ -20,16 +20,8 @@ from . import planes
 from .codec import DEFAULT_ERROR_BOUND, bits_of
 
 __all__ = [
-    "EXACT",
-    "NAN",
-    "added",
-    "compress",
-    "compress_sum",
-    "decompress_add",
-    "scaled",
-    "on_lattice",
-    "total",
-]
+    "EXACT", "NAN", "added", "compress", "compress_sum", "decompress_add", "scaled", "on_lattice", "total",
+]  # fmt: skip
 
 EXACT = 1 << 24
 """Largest magnitude of a sum, in steps, up to which fp32 has every multiple."""

@@ -40,20 +40,8 @@ def ipv4(
     options: bytes = b"",
 ) -> bytes:
     """Make an IPv4 packet. ``fragment``: flags and fragment offset (default: don't fragment)."""
-    header = struct.pack(
-        "!BBHHHBBHII",
-        0x45 + len(options) // 4,
-        tos,
-        20 + len(options) + len(payload),
-        identification,
-        fragment,
-        64,
-        protocol,
-        0,
-        source,
-        destination,
-    )
-    header += options
+    words = 0x45 + len(options) // 4, tos, 20 + len(options) + len(payload), identification, fragment
+    header = struct.pack("!BBHHHBBHII", *words, 64, protocol, 0, source, destination) + options
     value = 0xFFFF ^ checksum.fold(checksum.word_sum(header))
     return header[:10] + value.to_bytes(2, "big") + header[12:] + payload
 

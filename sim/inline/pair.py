@@ -176,19 +176,12 @@ class Pair:
                 ("frames from the host", counts["HOST_GOOD"], side.sent),
             ]
             if side.model.codec is not None:
+                left = {port: counts[f"{port}_SENT"] + counts[f"{port}_UNSENT"] for port in kept}
                 pairs += [
                     ("frames into the transmit engine", kept["HOST"], counts["TX_FRAMES_IN"]),
-                    (
-                        "frames out of it",
-                        counts["TX_FRAMES_OUT"],
-                        counts["NETWORK_SENT"] + counts["NETWORK_UNSENT"],
-                    ),
+                    ("frames out of it", counts["TX_FRAMES_OUT"], left["NETWORK"]),
                     ("frames into the receive engine", kept["NETWORK"], counts["RX_FRAMES_IN"]),
-                    (
-                        "frames out of it",
-                        counts["RX_FRAMES_OUT"],
-                        counts["HOST_SENT"] + counts["HOST_UNSENT"],
-                    ),
+                    ("frames out of it", counts["RX_FRAMES_OUT"], left["HOST"]),
                 ]
             else:
                 pairs += [("frames across", kept["HOST"], counts["NETWORK_SENT"])]

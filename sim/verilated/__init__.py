@@ -16,16 +16,6 @@ from .nic import VerilatedNic
 from .packets import BusError, HangError, ModelError, Output, Packet, Pause, ProtocolError, Timing
 
 __all__ = [
-    "BusError",
-    "HangError",
-    "ModelError",
-    "Output",
-    "Packet",
-    "Pause",
-    "ProtocolError",
-    "Timing",
-    "ToolError",
-    "ToolMissing",
-    "VerilatedModule",
-    "VerilatedNic",
-]
+    "BusError", "HangError", "ModelError", "Output", "Packet", "Pause", "ProtocolError", "Timing",
+    "ToolError", "ToolMissing", "VerilatedModule", "VerilatedNic",
+]  # fmt: skip

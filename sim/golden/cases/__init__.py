@@ -10,21 +10,9 @@ from .transmit import sharing_ports
 from .wire_side import alone, sent, shimmed
 
 __all__ = [
-    "CODECS",
-    "Case",
-    "CodecCases",
-    "GRADIENTS",
-    "OPENING",
-    "Sequence",
-    "TIMESTAMP",
-    "alone",
-    "patched",
-    "receive_sequences",
-    "sent",
-    "sharing_ports",
-    "shimmed",
-    "transmit_sequences",
-]
+    "CODECS", "Case", "CodecCases", "GRADIENTS", "OPENING", "Sequence", "TIMESTAMP", "alone", "patched",
+    "receive_sequences", "sent", "sharing_ports", "shimmed", "transmit_sequences",
+]  # fmt: skip
 
 CODECS: dict[str, CodecCases] = {"paper": paper, "planes": planes}
 """Each codec's own cases, by its name."""
