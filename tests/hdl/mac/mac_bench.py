@@ -1,73 +1,38 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of the MAC behind RGMII, with cocotbext-eth as the PHY, and behind RMII."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import zlib
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 from cocotb.utils import get_sim_time
-from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSource
-from cocotbext.eth import GmiiFrame, RgmiiPhy
+from cocotbext.axi import AxiStreamFrame
+from cocotbext.eth import GmiiFrame
+from mac_side import OCTET_NS, SPEED, MacSide
 from rmii_phy import RmiiPhy
 
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.sim.testbench import StreamSink, silence
 
 INTERFACE = bench_parameters()["interface"]
-SPEED = bench_parameters()["speed"]  # Mbit/s
 CLOCK_PS = {"rgmii": 8000, "rmii": 20000}[INTERFACE]
-OCTET_NS = 8000 // SPEED
 EVENTS = ("error", "short", "fcs", "control", "good")
+LIMIT = {"timeout_time": 30_000 * OCTET_NS, "timeout_unit": "ns"}
 LENGTHS = (60, 61, 62, 63, 64, 1514) if SPEED == 1000 else (60, 61, 250)
 
 
-class TB:
+class TB(MacSide):
     """Host side of the MAC, and the PHY."""
 
     def __init__(self, dut):
-        self.dut = dut
-        if INTERFACE == "rgmii":
-            pins = [getattr(dut, f"rgmii_{name}") for name in ("txd", "tx_ctl", "tx_clk", "rxd", "rx_ctl")]
-            self.phy = RgmiiPhy(*pins, dut.rx_clk, speed=SPEED * 1e6)
-            silence(self.phy.tx, self.phy.rx)
-            self.receive_clock = dut.rx_clk
-        else:
-            self.phy = RmiiPhy(dut, slow=SPEED == 10)
-            self.receive_clock = dut.clk
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), dut.clk, dut.rst)
-        self.sink = StreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), self.receive_clock, dut.rst)
-        silence(self.source, self.sink)
-        self.events = dict.fromkeys(EVENTS, 0)
+        phy, clock = (None, dut.rx_clk) if INTERFACE == "rgmii" else (RmiiPhy(dut, slow=SPEED == 10), dut.clk)
+        super().__init__(dut, EVENTS, clock, [dut.rst], phy, clk=CLOCK_PS)
         self.underruns = 0
 
-    @classmethod
-    async def started(cls, dut) -> TB:
-        speed = dut.rgmii_speed if INTERFACE == "rgmii" else dut.speed
-        speed.value = {10: 0, 100: 1, 1000: 2}[SPEED]
-        dut.rst.value = 1
-        tb = cls(dut)
-        Clock(dut.clk, CLOCK_PS, unit="ps").start()
-        if INTERFACE == "rgmii":
-            await Timer(CLOCK_PS // 4, "ps")
-            Clock(dut.clk_late, CLOCK_PS, unit="ps").start()
-        await Timer(20 * OCTET_NS, "ns")
-        dut.rst.value = 0
-        await Timer(20 * OCTET_NS, "ns")
-        cocotb.start_soon(tb._count_events())
-        cocotb.start_soon(tb._count_underruns())
-        return tb
-
-    async def _count_events(self) -> None:
-        while True:
-            await RisingEdge(self.receive_clock)
-            bits = int(self.dut.events.value)
-            for place, name in enumerate(EVENTS):
-                self.events[name] += bits >> place & 1
+    async def start(self) -> None:
+        await super().start()
+        cocotb.start_soon(self._count_underruns())
 
     async def _count_underruns(self) -> None:
         while True:
@@ -85,9 +50,6 @@ class TB:
         assert not self.phy.tx.empty(), "the MAC sends nothing"
         return self.phy.tx.recv_nowait()
 
-    def expect(self, **counts: int) -> None:
-        assert self.events == {**dict.fromkeys(EVENTS, 0), **counts}
-
     def received(self) -> tuple[bytes, bool]:
         frame = self.sink.recv_nowait()
         user = frame.tuser[-1] if isinstance(frame.tuser, list) else frame.tuser
@@ -103,10 +65,9 @@ def error_free(frame: GmiiFrame) -> bool:
     return not any(frame.error if isinstance(frame.error, list) else [frame.error])
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def sends(dut):
+@TB.test(**LIMIT)
+async def sends(tb):
     """Frames of every length near the shortest, back to back: preamble, padding, FCS."""
-    tb = await TB.started(dut)
     frames = [frame_bytes(length) for length in (14, 15, 59, *LENGTHS)]
     for data in frames:
         await tb.source.send(AxiStreamFrame(data))
@@ -123,20 +84,19 @@ async def sends(dut):
     assert tb.underruns == 0
 
 
-@cocotb.test(timeout_time=2_000, timeout_unit="us", skip=(INTERFACE, SPEED) != ("rgmii", 1000))
-async def changes_the_speed(dut):
+@TB.test(timeout_time=2_000, timeout_unit="us", skip=(INTERFACE, SPEED) != ("rgmii", 1000))
+async def changes_the_speed(tb):
     """Check that a frame leaves at one rate, whenever the speed changes."""
-    tb = await TB.started(dut)
-    cocotb.start_soon(_change(dut.rgmii_speed))
+    cocotb.start_soon(_change(tb.dut.rgmii_speed))
     for _ in range(60):
         await tb.source.send(AxiStreamFrame(frame_bytes(60)))
     rates: list[set[int]] = []
     periods: list[int] = []
     before = 0
     while len(rates) < 60:
-        await RisingEdge(dut.rgmii_tx_clk)
+        await RisingEdge(tb.dut.rgmii_tx_clk)
         now = get_sim_time("ps")
-        if int(dut.rgmii_tx_ctl.value):
+        if int(tb.dut.rgmii_tx_ctl.value):
             periods.append(now - before)
         elif periods:
             nibbles = 1 if periods[1] == 8000 else 2
@@ -155,10 +115,9 @@ async def _change(speed) -> None:
         await Timer(random.randrange(100, 20_000), "ns")
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def spoils(dut):
+@TB.test(**LIMIT)
+async def spoils(tb):
     """Check that a frame that is marked bad or comes too slowly is not good on the wire; the next one is."""
-    tb = await TB.started(dut)
     data = frame_bytes(100)
     await tb.source.send(AxiStreamFrame(data, tuser=[0] * 99 + [1]))
     await tb.source.send(AxiStreamFrame(data))
@@ -180,10 +139,9 @@ async def spoils(dut):
     assert tb.underruns == 1
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def receives(dut):
+@TB.test(**LIMIT)
+async def receives(tb):
     """Good frames of every length, back to back with the shortest gap."""
-    tb = await TB.started(dut)
     frames = [frame_bytes(length) for length in LENGTHS]
     for data in frames:
         await tb.phy.rx.send(GmiiFrame.from_payload(data))
@@ -194,10 +152,9 @@ async def receives(dut):
     tb.expect(good=len(frames))
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def drops(dut):
+@TB.test(**LIMIT)
+async def drops(tb):
     """Each fault is marked and counted, and the frame after it is good."""
-    tb = await TB.started(dut)
     data = frame_bytes(80)
     good = GmiiFrame.from_payload(data)
     fcs = zlib.crc32(data[:50]).to_bytes(4, "little")
@@ -236,10 +193,9 @@ async def drops(dut):
     tb.expect(good=len(faults), **counts)
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns", skip=INTERFACE != "rmii")
-async def dribble_bits(dut):
+@TB.test(**LIMIT, skip=INTERFACE != "rmii")
+async def dribble_bits(tb):
     """Check that what follows the last whole octet is cut off; the FCS decides (IEEE 802.3, 4.2.4.2.1)."""
-    tb = await TB.started(dut)
     data = frame_bytes(70)
     wrong = GmiiFrame.from_payload(data)
     wrong.data[30] ^= 1
@@ -255,10 +211,9 @@ async def dribble_bits(dut):
     tb.expect(good=12, fcs=1)
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def short_preambles(dut):
+@TB.test(**LIMIT)
+async def short_preambles(tb):
     """Octets begin where the start delimiter ends, however much of the preamble was lost."""
-    tb = await TB.started(dut)
     data = frame_bytes(64)
     whole = bytes(GmiiFrame.from_payload(data).data)[7:]  # from the delimiter on
     for octets in (0, 1, 3, 12):
@@ -268,16 +223,15 @@ async def short_preambles(dut):
     tb.expect(good=4)
 
 
-@cocotb.test(timeout_time=30_000 * OCTET_NS, timeout_unit="ns")
-async def reset_inside_a_frame(dut):
+@TB.test(**LIMIT)
+async def reset_inside_a_frame(tb):
     """Check that what is left of a frame after a reset is ignored."""
-    tb = await TB.started(dut)
     data = frame_bytes(200)
     await tb.phy.rx.send(GmiiFrame.from_payload(data))
     await Timer(60 * OCTET_NS, "ns")
-    dut.rst.value = 1
-    await ClockCycles(tb.receive_clock, 3)
-    dut.rst.value = 0
+    tb.dut.rst.value = 1
+    await ClockCycles(tb.clock, 3)
+    tb.dut.rst.value = 0
     await tb.idle()
     assert tb.sink.empty()
     await tb.phy.rx.send(GmiiFrame.from_payload(data))
