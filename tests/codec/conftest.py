@@ -55,6 +55,12 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
     codec.force_path(None)
 
 
+SPECIAL = (
+    0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFF800001, 0x7F7FFFFF
+)  # fmt: skip
+"""Zeros, subnormal and extreme numbers, infinities and NaNs, as bits."""
+
+
 @pytest.fixture
 def mixed():
     """Return a function that makes a number of values of all classes, special values among them."""
@@ -63,23 +69,8 @@ def mixed():
         source = np.random.default_rng(seed)
         x = source.standard_normal(count) * 10.0 ** source.uniform(-6, 1, count)
         bits = x.astype(np.float32).view(np.uint32)
-        special = np.array(
-            [
-                0,
-                1 << 31,
-                1,
-                0x807FFFFF,
-                0x00800000,
-                0x7F800000,
-                0xFF800000,
-                0x7FC00001,
-                0xFF800001,
-                0x7F7FFFFF,
-            ],
-            np.uint32,
-        )
         places = source.random(count) < 0.05
-        bits[places] = source.choice(special, places.sum())
+        bits[places] = source.choice(np.array(SPECIAL, np.uint32), places.sum())
         return bits.view(np.float32)
 
     return make

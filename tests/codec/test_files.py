@@ -48,19 +48,8 @@ def test_there_and_back(gradients: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert np.load(decoded).tobytes() == Codec().lossy(x).tobytes()
 
     other = gradients.with_name("other")
-    arguments = [
-        "encode",
-        str(gradients),
-        "--out",
-        str(other),
-        "-k",
-        "6",
-        "--mode",
-        "literal",
-        "--scale",
-        "-2",
-    ]
-    assert cli.main(arguments) == 0
+    settings = "-k 6 --mode literal --scale -2".split()
+    assert cli.main(["encode", str(gradients), "--out", str(other), *settings]) == 0
     header = message.parse(other.read_bytes())
     assert header.codec.parameters == Codec(2.0**-6, mode="literal").parameters
     assert header.scale == -2

@@ -79,16 +79,8 @@ def test_sums_are_those_of_scaled_arrays(
         own, results = x[t.rank], []
         for values, scale, back in ((own, 6, 1), (own * np.float32(64), None, 1 / 64)):
             y = np.empty_like(own)
-            allreduce_comp(
-                t,
-                values,
-                y,
-                MEAN,
-                algorithm=algorithm,
-                codec=Codec(2**-8, *variant(mode)),
-                path="software",
-                scale=scale,
-            )
+            settings = {"algorithm": algorithm, "codec": Codec(2**-8, *variant(mode)), "path": "software"}
+            allreduce_comp(t, values, y, MEAN, scale=scale, **settings)
             results.append(y * np.float32(back))
         return results
 

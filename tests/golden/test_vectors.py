@@ -64,16 +64,10 @@ def test_blocks_follow_from_the_lanes() -> None:
     """Packed by hand from the lane codec's own vectors."""
     content, lanes = load("blocks.json"), load("lanes.json")
     inputs = lanes["inputs"].split()
-    by_parameters = {
-        (each["e0"], each["t"], each["b"]): dict(
-            zip(
-                inputs,
-                zip(each["tags"], each["vectors"].split(), each["outputs"].split(), strict=True),
-                strict=True,
-            )
-        )
-        for each in lanes["compress"]
-    }
+    by_parameters = {}
+    for each in lanes["compress"]:
+        lossy = zip(each["tags"], each["vectors"].split(), each["outputs"].split(), strict=True)
+        by_parameters[each["e0"], each["t"], each["b"]] = dict(zip(inputs, lossy, strict=True))
     packed = 0
     for each in content["blocks"]:
         known = by_parameters[each["e0"], each["t"], each["b"]]

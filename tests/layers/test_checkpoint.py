@@ -4,6 +4,7 @@
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,19 @@ def at(state: Any, *path: str) -> Any:
     return state
 
 
+def put(*path: str, **fields: Any) -> Callable[[Any], None]:
+    """Return an edit of the dictionary at a path of a state."""
+    return lambda state: at(state, *path).update(fields)
+
+
+def weight(value: Any) -> Callable[[Any], None]:
+    """Return an edit of the weights of partition 1."""
+    return put("weights", **{"1": value})
+
+
+ZEROS = np.zeros(296, np.float32)
+"""As many as partition 1 has."""
+precision = partial(put, "pull", "state", "precision", "a")
 EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no format": (lambda s: s.pop("format"), "format is None there, 3 here"),
     "old format": (lambda s: s.update(format=2), "format is 2 there, 3 here"),
@@ -135,26 +149,14 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "list": (lambda s: s.update(weights=[1]), "weights must be a dictionary, not list"),
     "no partition": (lambda s: s["weights"].pop("1"), "weights/1 is missing"),
     "two": (lambda s: s["weights"].update({"9": np.zeros(1, np.float32)}), "weights/9 is unknown"),
-    "one element": (
-        lambda s: s["weights"].update({"1": np.ones(1, np.float32)}),
-        "weights/1 must be float32 of (296,), not float32 of (1,)",
-    ),
-    "shape": (
-        lambda s: s["weights"].update({"1": s["weights"]["1"].reshape(2, -1)}),
-        "weights/1 must be float32 of (296,), not float32 of (2, 148)",
-    ),
-    "float64": (
-        lambda s: s["weights"].update({"1": s["weights"]["1"].astype(float)}),
-        "weights/1 must be float32 of (296,), not float64 of (296,)",
-    ),
-    "text": (lambda s: s["weights"].update({"1": "ab"}), "weights/1 must be float32 of (296,), not 'ab'"),
-    "NaN": (
-        lambda s: np.put(s["weights"]["1"], 7, np.nan), "weights/1 has values that are not finite"
-    ),
+    "one element": (weight(ZEROS[:1]), "weights/1 must be float32 of (296,), not float32 of (1,)"),
+    "shape": (weight(ZEROS.reshape(2, -1)), "weights/1 must be float32 of (296,), not float32 of (2, 148)"),
+    "float64": (weight(np.zeros(296)), "weights/1 must be float32 of (296,), not float64 of (296,)"),
+    "text": (weight("ab"), "weights/1 must be float32 of (296,), not 'ab'"),
+    "NaN": (lambda s: np.put(s["weights"]["1"], 7, np.nan), "weights/1 has values that are not finite"),
     "no momentum": (lambda s: s["state"].pop("momentum1"), "state/momentum1 is missing"),
     "momentum's shape": (
-        lambda s: s["state"].update(momentum1=np.zeros(1, np.float32)),
-        "state/momentum1 must be float32 of (296,), not float32 of (1,)",
+        put("state", momentum1=ZEROS[:1]), "state/momentum1 must be float32 of (296,), not float32 of (1,)"
     ),
     "infinite momentum": (
         lambda s: np.put(s["state"]["momentum1"], 0, np.inf), "state/momentum1 has values that are not finite"
@@ -162,30 +164,19 @@ EDITS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "version": (lambda s: s["versions"].update({"1": 3}), "versions/1 is 3 there, 4 here"),
     "version's type": (lambda s: s["versions"].update({"1": "4"}), "versions/1 is '4' there, 4 here"),
     "no leg": (lambda s: s.update(pull=None), "pull must be a dictionary, not NoneType"),
-    "bits": (
-        lambda s: at(s, "pull", "state", "precision", "a").update(bits=64),
-        "pull/state: precision: a/bits must be an integer within 1..32, not 64",
-    ),
+    "bits": (precision(bits=64), "pull/state: precision: a/bits must be an integer within 1..32, not 64"),
     "counter": (
-        lambda s: at(s, "pull", "state", "precision", "a").update(counter=-1),
-        "pull/state: precision: a/counter must be an integer within 0..4, not -1",
+        precision(counter=-1), "pull/state: precision: a/counter must be an integer within 0..4, not -1"
     ),
     "norm": (
-        lambda s: at(s, "pull", "state", "precision", "a").update(norm=float("nan")),
-        "pull/state: precision: a/norm must be a number of at least 0, not nan",
+        precision(norm=float("nan")), "pull/state: precision: a/norm must be a number of at least 0, not nan"
     ),
     "number beyond every float": (
-        lambda s: at(s, "pull", "state", "precision", "a").update(norm=10**400),
+        precision(norm=10**400),
         f"pull/state: precision: a/norm must be a number of at least 0, not 1{'0' * 199}...",
     ),
-    "squares": (
-        lambda s: at(s, "pull", "state", "precision", "a").update(squares={"z": 1.0}),
-        "pull/state: precision: a/squares/z is unknown",
-    ),
-    "seen": (
-        lambda s: at(s, "pull", "state")["seen"].update(a=[1]),
-        "pull/state: seen must hold two finite numbers by key",
-    ),
+    "squares": (precision(squares={"z": 1.0}), "pull/state: precision: a/squares/z is unknown"),
+    "seen": (put("pull", "state", "seen", a=[1]), "pull/state: seen must hold two finite numbers by key"),
 }  # fmt: skip
 
 

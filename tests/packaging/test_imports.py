@@ -30,26 +30,14 @@ PRINTS_AND_WRITES = (
 )
 """What all commands share."""
 ALLOWED = {
-    "inceptionn.hdl": ("inceptionn.hdl", "inceptionn.wire", *TOOLS),
-    "inceptionn.sim": (
-        "inceptionn.sim",
-        "inceptionn.hdl",
-        "inceptionn.wire",
-        "inceptionn.codec",  # lanes and blocks of the golden model
-        "inceptionn.netns",
-        *TOOLS,
-        *PRINTS_AND_WRITES,
-    ),
-    "inceptionn.boards": (
-        "inceptionn.boards",
-        "inceptionn.hdl",
-        "inceptionn.constraints",
-        "inceptionn.wire",
-        "inceptionn.netns",
-        *TOOLS,
-        *PRINTS_AND_WRITES,
-    ),
-    "inceptionn.constraints": ("inceptionn.constraints",),
+    f"inceptionn.{package}": (*(f"inceptionn.{part}" for part in (package, *parts)), *more)
+    for package, parts, more in (
+        ("hdl", ("wire",), TOOLS),
+        # The codec: lanes and blocks of the golden model.
+        ("sim", ("hdl", "wire", "codec", "netns"), (*TOOLS, *PRINTS_AND_WRITES)),
+        ("boards", ("hdl", "constraints", "wire", "netns"), (*TOOLS, *PRINTS_AND_WRITES)),
+        ("constraints", (), ()),
+    )
 }
 FRONT = ("", ".collectives", ".transport", ".torch")
 """The modules of the library whose ``__all__`` is for others."""

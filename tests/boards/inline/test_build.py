@@ -319,17 +319,8 @@ def test_signals(number: int, status: int, tmp_path: Path) -> None:
     """The command ends with the signal's status and leaves neither a file nor a process."""
     out = tmp_path / "out"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "inceptionn.cli",
-        "inline",
-        "build",
-        "--codec",
-        "none",
-        "--out",
-        str(out),
-    ]
+    words = "-m inceptionn.cli inline build --codec none --out".split()
+    command = [sys.executable, *words, str(out)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not list(tmp_path.glob("*/yosys.log")):

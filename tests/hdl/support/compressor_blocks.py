@@ -47,13 +47,7 @@ DEFAULT = ALL_PARAMETERS[9] if CODEC == "planes" else parameters(10, "bounded")
 LENGTHS = (*range(1, 65), *range(360, 371), STREAM_LANES, *range(2297, MAX_LANES + 1))
 """Lane counts that matter: every one of few groups, those of an MTU of 1500, and the longest."""
 EDGE_LANES = np.array(
-    [
-        sign << 31 | exponent << 23 | mantissa
-        for exponent in range(256)
-        for sign in (0, 1)
-        for mantissa in EDGE_MANTISSAS
-    ],
-    np.uint32,
+    [s << 31 | e << 23 | m for e in range(256) for s in (0, 1) for m in EDGE_MANTISSAS], np.uint32
 )
 """Every exponent and sign with every edge of the mantissa."""
 

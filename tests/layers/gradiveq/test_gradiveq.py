@@ -232,16 +232,8 @@ def test_gradients_that_do_not_fit(group: Group, phase: int) -> None:
     """In each phase, at every rank, before anything moves."""
 
     def run(t: Transport, spoil: Callable[[Gradients], Any], policy: Any = "raise") -> Any:
-        exchange = GradiVeQ(
-            t,
-            ZEROS,
-            threshold=1e-6,
-            warm_up=2,
-            sampling=6,
-            compressed=9,
-            nonfinite=policy,
-            sampling_bits=None,
-        )
+        phases = {"warm_up": 2, "sampling": 6, "compressed": 9, "sampling_bits": None}
+        exchange = GradiVeQ(t, ZEROS, threshold=1e-6, nonfinite=policy, **phases)
         for step in range(phase + 1):
             own = gradients(t.rank, step)
             if step == phase and t.rank == 1:
