@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Folders that are written as a whole: the working directory and mount points are folders like any other."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 from inceptionn.boards import output_folder
 from inceptionn.netns import require
@@ -31,9 +31,8 @@ def test_a_mount_point(tmp_path: Path) -> None:
         f"output_folder.write(Path(sys.argv[1]), {FILES!r}); print(*sorted(os.listdir(sys.argv[1])))"
     )
     script = 'mount -t tmpfs none "$1" && exec "$2" -c "$3" "$1"'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "a.v manifest.json\n"), done.stderr
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, program]
+    assert said_by(*command, timeout=60) == "a.v manifest.json\n"
 
 
 def test_a_link_is_followed_where_its_folder_is_still_missing(tmp_path: Path) -> None:

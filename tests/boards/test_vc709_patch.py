@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import ended
 
 from inceptionn.boards.board import Options
 from inceptionn.boards.port_table import port_table
@@ -63,8 +64,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def patch(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-I", str(folder / "patch_trd.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return ended(sys.executable, "-I", folder / "patch_trd.py", *arguments)
 
 
 def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import after_reset
-from programs import said_by
+from programs import ended, said_by
 
 from inceptionn import cli
 from inceptionn.system.extras import pip_install
@@ -97,7 +97,7 @@ def test_missing_extra_is_named(command: str, module: str, extra: str, tmp_path:
         "sys.meta_path.insert(0, Missing())\n"
         f"from inceptionn.cli import main\nsys.exit(main({arguments!r}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = ended(sys.executable, "-c", code)
     assert done.returncode == 2, done.stdout
     assert done.stderr == f"inceptionn: {module} is not installed: {pip_install(extra)}\n"
 

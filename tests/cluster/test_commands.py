@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from namespaces import existing
+from programs import ended
 
 from inceptionn.cli import main
 from inceptionn.netns import registry, require
@@ -37,8 +38,7 @@ def _networks() -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "inceptionn.cli", "cluster", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return ended(sys.executable, "-m", "inceptionn.cli", "cluster", *arguments, timeout=120)
 
 
 def test_a_program_on_every_host_and_the_report(tmp_path: Path) -> None:

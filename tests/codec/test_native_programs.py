@@ -7,14 +7,13 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from missing import missing
-from programs import said_by
+from programs import ended, said_by
 
 from inceptionn import wire
 from inceptionn.codec import codec
@@ -41,7 +40,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             return program
         command = [COMPILER, "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{NATIVE_FOLDER}"]
         command += ["-o", program, HERE / f"{name}.c", *SOURCES, "-lpthread", "-lm"]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        done = ended(*command)
         if "fsanitize" in "".join(flags) and "cannot find" in done.stderr:
             missing("the compiler has no sanitizers")
         assert done.returncode == 0, done.stderr
@@ -90,8 +89,7 @@ def test_the_check_of_the_bound_can_fail(
 ) -> None:
     """Against kernels that lose a last bit, or round down."""
     program = changed(tmp_path, "native_bound", {file: (re.escape(good), bad)})
-    command = [program, "scalar", mode, "10", "509"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ended(program, "scalar", mode, 10, 509)
     assert done.returncode == 1
     assert " comes back as " in done.stderr
 
@@ -148,7 +146,7 @@ def test_hostile_streams(seed: int, build: Callable[..., Path]) -> None:
 def test_threads_do_not_race(build: Callable[..., Path]) -> None:
     """The same under the thread sanitizer."""
     program = build("native_fuzz", "-O1", "-g", "-fsanitize=thread")
-    done = subprocess.run([program, "9", "120"], capture_output=True, text=True, check=False)
+    done = ended(program, 9, 120)
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("the thread sanitizer does not run on this kernel")
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 """Every path gives what the golden model and the conformance vectors give, bit for bit."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from programs import ended
 from refusals import refused
 
 from inceptionn import Codec, wire
@@ -267,9 +267,8 @@ def test_operation_paths(path: str) -> None:
 
 
 def in_process(code: str, path: str) -> subprocess.CompletedProcess[str]:
-    variables = {**os.environ, "INCEPTIONN_CODEC_PATH": path}
-    command = [sys.executable, "-c", f"from inceptionn.codec import *\n{code}"]
-    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=60, check=False)
+    program = f"from inceptionn.codec import *\n{code}"
+    return ended(sys.executable, "-c", program, timeout=60, INCEPTIONN_CODEC_PATH=path)
 
 
 @pytest.mark.parametrize("path", codec.available_paths())

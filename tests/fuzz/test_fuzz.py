@@ -2,7 +2,6 @@
 """The command that fuzzes: a short run of its readers, and what it does with a finding."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from runpy import run_path
 from typing import Any
 
 import pytest
+from programs import ended
 
 from inceptionn import message
 from inceptionn.sim.capture import read_pcap
@@ -30,10 +30,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 def fuzz(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
     code = f"import fuzz, sys\n{before}\nsys.exit(fuzz.main())"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=120,
-        env=os.environ | {"PYTHONPATH": str(COMMAND.parent)},
-    )  # fmt: skip
+    return ended(sys.executable, "-c", code, *arguments, timeout=120, PYTHONPATH=str(COMMAND.parent))
 
 
 def test_readers_refuse_what_is_spoilt() -> None:

@@ -3,12 +3,12 @@
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import ended
 
 COMMAND = Path(__file__).with_name("mutants.py")
 
@@ -33,11 +33,8 @@ end
 
 
 def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *([code] if code.endswith(".py") else ["-c", code]), *arguments],
-        capture_output=True, text=True, check=False, timeout=600, cwd=COMMAND.parent,
-        env=os.environ | environment,
-    )  # fmt: skip
+    program = [code] if code.endswith(".py") else ["-c", code]
+    return ended(sys.executable, *program, *arguments, cwd=COMMAND.parent, **environment)
 
 
 @pytest.mark.parametrize(("mode", "proved"), [("const0", True), ("inv", False)])

@@ -7,7 +7,6 @@ With ``EXHAUSTIVE=1`` of every Python here.
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from checkout import ROOT, source_files
-from programs import said_by
+from programs import ended, said_by
 
 SMOKE = Path(__file__).parent / "smoke.py"
 _VERSION = "import sys; print(*sys.version_info[:2], sys.base_prefix)"
@@ -32,7 +31,7 @@ def pythons() -> list[str]:
     candidates += sorted(map(str, pyenv.glob("versions/3.*/bin/python3")))
     found: dict[tuple[int, int], str] = {}
     for candidate in candidates:
-        done = subprocess.run([candidate, "-c", _VERSION], capture_output=True, text=True, check=False)
+        done = ended(candidate, "-c", _VERSION)
         if done.returncode == 0:
             major, minor, _ = done.stdout.split(maxsplit=2)
             if (int(major), int(minor)) >= (3, 11):
@@ -54,10 +53,7 @@ def install(python: str, package: Path, folder: Path) -> Path:
     """Installs a package with its dependencies in a new environment; its interpreter."""
     run(python, "-m", "venv", folder)
     inside = folder / "bin" / "python"
-    done = subprocess.run(
-        [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(package)],
-        capture_output=True, text=True, check=False, cwd="/",
-    )  # fmt: skip
+    done = ended(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package, cwd="/")
     if re.search("No matching distribution|Connection|Temporary failure", done.stderr) and not os.environ.get(
         "CI"
     ):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ``make`` installs for the tests: a torch without CUDA where there is one, and else it says so."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from checkout import ROOT
+from programs import ended
 
 PYTHON = """#!/bin/sh
 # Records pip's arguments; torch is there, or found where WHERE says, or not at all.
@@ -37,11 +36,7 @@ def test_the_tests_get_a_torch_or_say_that_there_is_none(
     python.chmod(0o755)
     log.touch()
     stamp = tmp_path / ".stamp-dev"
-    done = subprocess.run(
-        ["make", "-C", str(ROOT), f"VENV={tmp_path}", str(stamp)],
-        env=os.environ | {"WHERE": where, "LOG": str(log), "CI": ci},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = ended("make", "-C", ROOT, f"VENV={tmp_path}", stamp, timeout=60, WHERE=where, LOG=str(log), CI=ci)
     assert done.returncode == status, done.stderr
     assert len(log.read_text().splitlines()) == tried
     assert stamp.exists() == (status == 0)  # the other tests run

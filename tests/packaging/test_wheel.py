@@ -2,7 +2,6 @@
 """The wheel: built from what git tracks, installed in an environment of its own, every module imported."""
 
 import json
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from checkout import PACKAGES, source_files
-from programs import said_by
+from programs import ended, said_by
 
 pytestmark = pytest.mark.slow  # it builds the wheel and installs it
 
@@ -109,8 +108,7 @@ def test_command_line_and_data(installed: SimpleNamespace) -> None:
 
 
 def test_simulate_says_that_a_wheel_has_no_benches(installed: SimpleNamespace) -> None:
-    command = [installed.command, "simulate", "nic"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    done = ended(installed.command, "simulate", "nic", cwd="/")
     assert done.returncode == 2
     assert done.stderr == (
         "inceptionn: the benches are in the source tree, not in an installed wheel: "

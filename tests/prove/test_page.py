@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The page on assurance says what the records say, and names those that are about another circuit."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import said_by
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "assurance.md"
 
 
 def run(code: str, **environment: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=900, cwd=HERE,
-        env=os.environ | environment,
-    ).stdout  # fmt: skip
+    return said_by(sys.executable, "-c", code, timeout=900, cwd=HERE, **environment)
 
 
 def test_a_record_of_another_circuit_is_named() -> None:

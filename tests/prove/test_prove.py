@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from missing import missing
+from programs import ended, said_by
 
 from inceptionn.system.programs import find_program
 
@@ -18,13 +19,7 @@ COMMAND = Path(__file__).with_name("prove.py")
 
 
 def prove(*arguments: str, folder: Path = COMMAND.parent) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(folder / COMMAND.name), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    return ended(sys.executable, folder / COMMAND.name, *arguments)
 
 
 @pytest.fixture
@@ -63,11 +58,7 @@ for module, proof in load().values():
 @pytest.mark.skipif(bool(os.environ.get("CI")), reason="`make prove` has shown more")
 def test_every_harness_fits_the_rtl() -> None:
     """It elaborates, and its faults are in the source; to prove all takes minutes, and `make prove` does."""
-    done = subprocess.run(
-        [sys.executable, "-c", HARNESSES], cwd=COMMAND.parent, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == prove("--list").stdout
+    assert said_by(sys.executable, "-c", HARNESSES, cwd=COMMAND.parent) == prove("--list").stdout
 
 
 @pytest.mark.usefixtures("solver")

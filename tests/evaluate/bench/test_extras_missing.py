@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import ended
 
 from inceptionn.netns import require
 from inceptionn.system.extras import pip_install
@@ -28,8 +29,7 @@ importlib.util.find_spec = lambda name, package=None: None if name in MISSING el
 
 
 def run(program: str, base: str = BASE) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", base + program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return ended(sys.executable, "-c", base + program)
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,13 +2,13 @@
 """Approximate Data Transfer: bytes by hand, on every path, and the native kernels under sanitizers."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from missing import missing
+from programs import ended
 
 from inceptionn.layers.a2dtwp import AdtCodec, adt, bitpack, bitunpack
 
@@ -109,11 +109,11 @@ def test_no_access_outside_and_no_race(sanitizer: str, rounds: int, tmp_path: Pa
     ]
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-fsanitize={sanitizer}"]
     command = [compiler, *flags, "-fno-sanitize-recover=all", f"-I{native}", "-o", tmp_path / "fuzz"]
-    done = subprocess.run([*command, *sources, "-lpthread"], capture_output=True, text=True, check=False)
+    done = ended(*command, *sources, "-lpthread")
     if "cannot find" in done.stderr:
         missing("the compiler has no sanitizers")
     assert done.returncode == 0, done.stderr
-    done = subprocess.run([tmp_path / "fuzz", "1", str(rounds)], capture_output=True, text=True, check=False)
+    done = ended(tmp_path / "fuzz", 1, rounds)
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("the thread sanitizer does not run on this kernel")
     assert done.returncode == 0, done.stdout + done.stderr
