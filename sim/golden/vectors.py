@@ -24,16 +24,9 @@ from .flows import FlowTable
 from .frame import EngineConfig, Result, receive, transmit
 
 SPECIAL_EXPONENTS = (0, 1, 2, 7, 8, 63, 64, 100, 200, 254, 255)
-RAW_PARAMETERS = (
-    Parameters(1, 1, 1),
-    Parameters(1, 1, 255),
-    Parameters(1, 127, 127),
-    Parameters(1, 127, 255),
-    Parameters(100, 110, 120),
-    Parameters(117, 117, 117),
-    Parameters(127, 127, 127),
-    Parameters(127, 127, 255),
-)
+_LOW = ((1, 1, 1), (1, 1, 255), (1, 127, 127), (1, 127, 255), (100, 110, 120))
+_HIGH = ((117, 117, 117), (127, 127, 127), (127, 127, 255))
+RAW_PARAMETERS = tuple(Parameters(*numbers) for numbers in (*_LOW, *_HIGH))
 """Valid, but of neither mode: both ends of every range, and shifts that leave nothing."""
 DECODER_BASES = (0, 1, 2, 7, 8, 119, 122, 127, 254, 255)
 

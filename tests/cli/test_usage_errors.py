@@ -20,9 +20,7 @@ SAID = {
         "--frobnicate": "No such option: --frobnicate",
         "bench coffee": "No such command 'coffee'",
     },
-    "bench a2dtwp": {
-        "--size 0": "must be 1..4096, not 0",
-    },
+    "bench a2dtwp": {"--size 0": "must be 1..4096, not 0"},
     "bench allreduce": {
         "--dtype fp8": "must be one of float32, bfloat16, not 'fp8'",
         "--dtype bfloat16 --op all-gather": "is measured with sum, mean, not 'all-gather'",
@@ -44,10 +42,7 @@ SAID = {
         "--plot x.txt": "--plot must end in .png, .svg, .pdf, not 'x.txt'",
         "--json - --csv -": "Invalid value: only one output can be -, standard output",
     },
-    "bench gradiveq": {
-        "--rates fast": "fast",
-        "--repeats 0": "must be 1..1000, not 0",
-    },
+    "bench gradiveq": {"--rates fast": "fast", "--repeats 0": "must be 1..1000, not 0"},
     "bench layers": {
         "--systems sgd": "--systems takes ssgd, ",
         "--rates fast": "--rates: rate must be",
@@ -107,9 +102,7 @@ SAID = {
         "--timeout -1": "--timeout",
         "--timeout nan": "--timeout",
     },
-    "doctor": {
-        "--json /dev/null/a/facts.json": "Not a directory: '/dev/null/a'",
-    },
+    "doctor": {"--json /dev/null/a/facts.json": "Not a directory: '/dev/null/a'"},
     "generate": {
         "--board x --out y": "of corundum, generic, netfpga-sume, vc709, not 'x'",
         "--board vc790 --out x": "not 'vc790' (did you mean 'vc709'?)",

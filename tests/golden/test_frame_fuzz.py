@@ -24,11 +24,8 @@ def random_frame(source: random.Random) -> tuple[bytes, int, int]:
         "tos": source.choice((0x28, 0x28, 0x29, 0x2A, 0x2B)),
         "vlan": source.choice((None, None, source.getrandbits(16))),
         "padding": source.randbytes(source.choice((0, 0, 0, 1, 7))),
-        "source": source.getrandbits(32),
-        "destination": source.getrandbits(32),
-        "source_port": source.getrandbits(16),
-        "destination_port": source.getrandbits(16),
-        "identification": source.getrandbits(16),
+        **{name: source.getrandbits(32) for name in ("source", "destination")},
+        **{name: source.getrandbits(16) for name in ("source_port", "destination_port", "identification")},
     }
     l4 = 34 if shape["vlan"] is None else 38
     if source.getrandbits(2) == 0:

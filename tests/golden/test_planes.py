@@ -172,17 +172,21 @@ def test_consequences(k: int) -> None:
 
 
 @pytest.mark.parametrize("kind", values.KINDS)
-def test_round_trip(kind: str) -> None:
+@pytest.mark.parametrize("lanes", [wire.FP32_LANES, wire.BF16_LANES], ids=lambda lanes: lanes.name)
+def test_round_trip(lanes: wire.LaneType, kind: str) -> None:
+    size, most = lanes.group_lanes, lanes.max_lanes
+    made, dtype = (values.payload, "<f4") if lanes is wire.FP32_LANES else (values.bf16_payload, "<u2")
+    near = (size - 1, size, size + 1, 4 * size - 1, 4 * size, 4 * size + 1)
     for k in (1, 6, 10, 14):
-        for count in (1, 2, 7, 8, 9, 31, 32, 33, 360, 2047, 2048, 2303, 2304):
-            x = np.frombuffer(values.payload(kind, count), np.float32)
-            block = planes.compress_block(x, 127 - k)
-            counts = planes.histogram(x, 2.0**-k)
-            groups = -(-count // 8)
+        for count in (1, 2, *near, 45 * size, 2047, 2048, most - 1, most):
+            x = np.frombuffer(made(kind, count), dtype)
+            block = planes.compress_block(x, 127 - k, lanes)
+            counts = planes.histogram(x, 2.0**-k, lanes)
+            groups = -(-count // size)
             assert counts.sum() == groups
-            assert len(block) == 2 * -(-groups // 4) + counts @ np.array(wire.CODE_BYTES)
-            back = planes.decompress_block(block, count, 127 - k)
-            assert back.tobytes() == planes.lossy(x, 2.0**-k).tobytes()
+            assert len(block) == 2 * -(-groups // 4) + counts @ np.array(lanes.code_bytes)
+            back = planes.decompress_block(block, count, 127 - k, lanes)
+            assert back.tobytes() == planes.lossy(x, 2.0**-k, lanes).tobytes()
 
 
 # Malformed blocks and streams

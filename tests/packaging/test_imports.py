@@ -14,13 +14,8 @@ from programs import said_by
 ROOT = Path(__file__).parents[2]
 
 # Package to folder, and what each but the host package may import of the project.
-PACKAGES = {
-    "inceptionn.hdl": "hdl",
-    "inceptionn.sim": "sim",
-    "inceptionn.boards": "boards",
-    "inceptionn.constraints": "constraints",
-    "inceptionn": "sw",
-}
+PACKAGES = {f"inceptionn.{folder}": folder for folder in ("hdl", "sim", "boards", "constraints")}
+PACKAGES["inceptionn"] = "sw"
 NAMES = {folder: package for package, folder in PACKAGES.items()}
 TOOLS = ("inceptionn.system.programs", "inceptionn.system.extras")
 """Where the programs are that the extras install, and how to install them."""

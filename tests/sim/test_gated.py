@@ -46,15 +46,8 @@ def test_same_frames_in_the_same_cycles(pair: list[VerilatedNic], codec: str) ->
         assert answers[0] == answers[1]
         assert pair[0].cycle == pair[1].cycle
         back = [frame.data for frame in answers[0][0]] + back
-    counts = [
-        [
-            nic.read(register.offset + word)
-            for register in registers
-            if register.width == 64
-            for word in (0, 4)
-        ]
-        for nic in pair
-    ]
+    words = [register.offset + word for register in registers if register.width == 64 for word in (0, 4)]
+    counts = [[nic.read(word) for word in words] for nic in pair]
     assert counts[0] == counts[1]
     assert sum(counts[0]) > 10_000
     assert pair[0].read(registers["TX_COMPRESSED"].offset) > 10

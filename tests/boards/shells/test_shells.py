@@ -119,10 +119,7 @@ LINE_RATE: dict[str, tuple[str, Options]] = {
     "vc709": ("vc709", Options(ports=1)),
     "vc709-ratio": ("vc709", Options(ports=1, clock_ratio=Fraction(4))),
     "netfpga-sume": ("netfpga-sume", Options()),
-    "corundum-64": ("corundum", Options(data_width=64)),
-    "corundum-128": ("corundum", Options(data_width=128)),
-    "corundum-256": ("corundum", Options(data_width=256)),
-    "corundum-512": ("corundum", Options(data_width=512)),
+    **{f"corundum-{width}": ("corundum", Options(data_width=width)) for width in (64, 128, 256, 512)},
     "generic": ("generic", Options()),
     "generic-16-lanes": ("generic", Options(lanes=16)),
 }

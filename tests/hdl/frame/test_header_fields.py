@@ -8,14 +8,8 @@ from inceptionn.hdl.frame import header_fields
 from inceptionn.sim.golden import parse
 from inceptionn.wire import SHIM_BYTES
 
-HEADERS = {
-    "ETHERNET": parse.ETHERNET_BYTES,
-    "VLAN": parse.VLAN_BYTES,
-    "IPV4": parse.IPV4_BYTES,
-    "TCP": parse.TCP_BYTES,
-    "UDP": parse.UDP_BYTES,
-    "SHIM": SHIM_BYTES,
-}
+HEADERS = {name: getattr(parse, f"{name}_BYTES") for name in ("ETHERNET", "VLAN", "IPV4", "TCP", "UDP")}
+HEADERS["SHIM"] = SHIM_BYTES
 """Names of the tables on both sides, and the header's bytes in the golden model."""
 
 

@@ -41,16 +41,10 @@ class ManagedPhy(wiring.Component):
         m.submodules.monitor = monitor = PhyMonitor(CLOCK_HZ, phy=self.phy, fastest=self.fastest)
         wiring.connect(m, monitor.requests, mdio.requests)
         wiring.connect(m, mdio.values, monitor.values)
-        m.d.comb += [
-            self.mdc.eq(mdio.mdc),
-            self.mdio_out.eq(mdio.mdio_out),
-            self.mdio_enable.eq(mdio.mdio_enable),
-            mdio.mdio_in.eq(self.mdio_in),
-            self.phy_reset.eq(monitor.phy_reset),
-            self.managed.eq(monitor.managed),
-            self.up.eq(monitor.up),
-            self.speed.eq(monitor.speed),
-        ]
+        m.d.comb += mdio.mdio_in.eq(self.mdio_in)
+        shown = {mdio: ("mdc", "mdio_out", "mdio_enable"), monitor: ("phy_reset", "managed", "up", "speed")}
+        for part, names in shown.items():
+            m.d.comb += [getattr(self, name).eq(getattr(part, name)) for name in names]
         return m
 
 

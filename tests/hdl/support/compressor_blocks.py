@@ -71,15 +71,13 @@ def lanes_near(count: int, params: Parameters, source: random.Random) -> Bits:
         # Any group without a raw lane; below, between and at the step's edges.
         edges = [params.e0, params.e0 + source.randint(0, RAW_EXPONENT)]
     exponents = [min(255, max(0, source.choice(edges) + source.randint(-2, 1))) for _ in range(count)]
-    return np.array(
-        [
-            source.getrandbits(1) << 31
-            | exponent << 23
-            | source.choice([*EDGE_MANTISSAS, source.getrandbits(23)])
-            for exponent in exponents
-        ],
-        np.uint32,
-    )
+    lanes = [
+        source.getrandbits(1) << 31
+        | exponent << 23
+        | source.choice([*EDGE_MANTISSAS, source.getrandbits(23)])
+        for exponent in exponents
+    ]
+    return np.array(lanes, np.uint32)
 
 
 def word_of(values: np.ndarray | list[int], width: int) -> int:

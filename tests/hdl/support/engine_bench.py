@@ -119,16 +119,9 @@ PAUSES: dict[str, tuple[tuple[float, int] | None, tuple[float, int] | None]] = {
 def bits(config: EngineConfig) -> int:
     """Return the value of an engine's ``config`` port."""
     numbers = config.parameters
-    fields = {"t": 0, "b": 0} | asdict(numbers)
-    fields |= {
-        "enable": config.enable,
-        "tos": config.tos,
-        "tos_mask": config.tos_mask,
-        "parameters_valid": numbers.valid,
-        "min_payload": config.min_payload,
-        "max_payload": config.max_payload,
-        "learn_phases": config.learn_phases,
-    }
+    fields = {"t": 0, "b": 0, "parameters_valid": numbers.valid} | asdict(numbers)
+    same = ("enable", "tos", "tos_mask", "min_payload", "max_payload", "learn_phases")
+    fields |= {name: getattr(config, name) for name in same}
     return int(ConfigBits.as_shape().const(fields).as_bits())
 
 

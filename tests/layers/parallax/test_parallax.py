@@ -2,6 +2,7 @@
 """Parallax's runner: every strategy trains the same model, and ranks that differ or fail say so."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,14 +104,9 @@ def trained(
     def run(t: Transport) -> Runner:
         with parallax.partitioner() as words:
             parallax.variable("embedding", None)
-        runner = get_runner(
-            EmbeddingClassifier(WORDS, 16, 8),
-            t,
-            lambda: MomentumSGD(0.5, momentum=0),
-            ParallaxConfig(**settings),
-            partitioners=[words],
-            machine=machine(t.rank),
-        )
+        model, own = EmbeddingClassifier(WORDS, 16, 8), {"partitioners": [words], "machine": machine(t.rank)}
+        optimizer = partial(MomentumSGD, 0.5, momentum=0)
+        runner = get_runner(model, t, optimizer, ParallaxConfig(**settings), **own)
         batches = Batches(DATA.train, 8, t.rank, t.size)
         for step in range(steps):
             runner.run(batches.at(step))

@@ -200,15 +200,9 @@ def test_a_thousand_connections_and_few_descriptors(port: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
     with ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        rank = stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-c", RANK_0, str(port)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )  # fmt: skip
-        )
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        command = [sys.executable, "-c", RANK_0, str(port)]
+        rank = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
         stack.callback(rank.kill)
         assert rank.stdout is not None
         assert rank.stdout.readline() == "listens\n"
