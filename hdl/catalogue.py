@@ -184,7 +184,7 @@ CATALOGUE = {
         Entry("raw_ring", "engine.raw_ring", _both_widths(depth=64), "leaves", built={}),
         Entry("frame_recorder", "engine.frame_recorder", _BOTH_WIDTHS),
         Entry("transmit_judging", "engine.transmit_judging", _BOTH_WIDTHS, within="transmit_decision"),
-        Entry("transmit_settling", "engine.transmit_settling", _BOTH_WIDTHS, within="transmit_decision"),
+        Entry("transmit_resolving", "engine.transmit_resolving", _BOTH_WIDTHS, within="transmit_decision"),
         Entry("transmit_decision", "engine.transmit_decision", _BOTH_WIDTHS),
         Entry(
             "transmit_assembler",

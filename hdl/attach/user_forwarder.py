@@ -51,7 +51,7 @@ class UserForwarder(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.words = words = PushQueue(self.user_width, 64, 4)
-        # `passing` is settled between two frames and holds until the frame's last beat.
+        # `passing` is decided between two frames and holds until the frame's last beat.
         first = Signal(init=1)
         passing = Signal()
         source, engine = self.s_axis, self.to_engine

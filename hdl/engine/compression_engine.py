@@ -91,7 +91,7 @@ class CompressionEngine(Engine):
         # The codec's parameters change between two blocks: not before the previous frame's rest (two
         # cycles) has left the realigner and the two stages after it, and before the block's first
         # burst, three cycles later. With 16 lanes, a block's first burst may follow on a rest: between them.
-        p = Pipeline(m, "settled_")
+        p = Pipeline(m, "delayed_")
         p.let(config=chosen.config, place=place, bf16=chosen.bf16)
         p.until(PayloadRealigner.LATENCY + self.shape.payload_overlaps)
         burst = front.bursts.payload

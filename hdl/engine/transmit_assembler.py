@@ -19,7 +19,7 @@ from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .raw_ring import raw_ring_depth
-from .transmit_settling import frame_order
+from .transmit_resolving import frame_order
 
 
 class _Next(data.Struct):

@@ -13,7 +13,7 @@ from ..parts.queue import ElasticQueue, PushQueue
 from ..parts.width import Width
 from .frame_recorder import FrameRecord
 from .transmit_judging import JudgedFrame, TransmitJudging
-from .transmit_settling import BlockSums, TransmitSettling, frame_order
+from .transmit_resolving import BlockSums, TransmitResolving, frame_order
 
 
 class TransmitDecision(wiring.Component):
@@ -21,13 +21,13 @@ class TransmitDecision(wiring.Component):
 
     ::
 
-        records ─────► queue ─┬─► TransmitJudging ─► queue ─┬─► TransmitSettling ─┬─► queue ─► orders
-        header_sums ─► queue ─┘                             │                     └─► reports
+        records ─────► queue ─┬─► TransmitJudging ─► queue ─┬─► TransmitResolving ─┬─► queue ─► orders
+        header_sums ─► queue ─┘                             │                      └─► reports
         statistics ──► two queues, sums and counts ─────────┘
 
-    Judging takes four cycles a frame, or two with 16 lanes (:class:`TransmitJudging`). Settling waits for the
-    block's statistics if there is a block, and takes one frame per cycle. From a block's statistics to its
-    order, if nothing else waits, it takes at most 5 cycles more than :attr:`LATENCY`.
+    Judging takes four cycles a frame, or two with 16 lanes (:class:`TransmitJudging`). Resolving waits for
+    the block's statistics if there is a block, and takes one frame per cycle. From a block's statistics to
+    its order, if nothing else waits, it takes at most 5 cycles more than :attr:`LATENCY`.
     """
 
     LATENCY = 4
@@ -58,18 +58,18 @@ class TransmitDecision(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.judging = judging = TransmitJudging(self.shape)
-        m.submodules.settling = settling = TransmitSettling(self.shape)
+        m.submodules.resolving = resolving = TransmitResolving(self.shape)
         # Slack. Records and header sums: the 8 that may follow after `room` has fallen, and the cycle of its
         # register, rounded up. Statistics: a block takes about 40 cycles from the engine's input to here, and
         # there is at most one every four cycles; with 16 lanes it takes about 50, with one every two cycles.
-        # Judged: the frame in its four steps. Orders: one in each of three stages of the settling.
+        # Judged: the frame in its four steps. Orders: one in each of three stages of the resolving.
         m.submodules.records = records = PushQueue(FrameRecord, 32, 12)
         m.submodules.header_sums = header_sums = ElasticQueue(16, 32, 12)
         # Statistics of the planes codec are wide: half of the places, still enough for every fourth cycle.
         many = self.shape.codec.spec.counts_lanes or self.shape.headers_in_one_beat
         places, slack = (64, 32) if many else (32, 16)
         m.submodules.sums = sums = ElasticQueue(BlockSums, places, slack)
-        m.submodules.counts = counts = ElasticQueue(settling.counts.payload.shape(), places, slack)
+        m.submodules.counts = counts = ElasticQueue(resolving.counts.payload.shape(), places, slack)
         m.submodules.judged = judged = PushQueue(JudgedFrame, 16, 4)
         late = {"total_length", "ip_checksum", "checksum", "original_length", "base"}
         m.submodules.orders = orders = ElasticQueue(frame_order(self.shape), 16, 6, in_ram=late)
@@ -78,16 +78,16 @@ class TransmitDecision(wiring.Component):
         wiring.connect(m, records.o, judging.records)
         wiring.connect(m, header_sums.o, judging.header_sums)
         wiring.connect(m, judging.judged, judged.i)
-        wiring.connect(m, judged.o, settling.judged)
-        wiring.connect(m, sums.o, settling.sums)
-        wiring.connect(m, counts.o, settling.counts)
-        wiring.connect(m, settling.orders, orders.i)
+        wiring.connect(m, judged.o, resolving.judged)
+        wiring.connect(m, sums.o, resolving.sums)
+        wiring.connect(m, counts.o, resolving.counts)
+        wiring.connect(m, resolving.orders, orders.i)
         wiring.connect(m, orders.o, wiring.flipped(self.orders))
-        wiring.connect(m, settling.reports, wiring.flipped(self.reports))
+        wiring.connect(m, resolving.reports, wiring.flipped(self.reports))
         block = self.statistics.payload
         m.d.comb += [
             judging.judged_room.eq(judged.room),
-            settling.orders_room.eq(orders.room),
+            resolving.orders_room.eq(orders.room),
             sums.i.valid.eq(self.statistics.valid),
             counts.i.valid.eq(self.statistics.valid),
             counts.i.payload.eq(block.counts),

@@ -21,14 +21,14 @@ _SAMPLES = 4
 """Equal samples after which a value counts: its bits may arrive 20 ns apart, a cycle of the slower clock."""
 
 
-def settled(m: Module, name: str, value: Signal, domain: str) -> Signal:
+def stable(m: Module, name: str, value: Signal, domain: str) -> Signal:
     """Bring a register's value into another clock, 6 to 7 cycles late, never mixing old and new bits.
 
     Resets leave it unchanged.
     """
     sample = Signal.like(value, name=f"{name}_sample")
     before = Signal.like(value, name=f"{name}_before", reset_less=True)
-    settled = Signal.like(value, name=f"{name}_settled", reset_less=True)
+    stable = Signal.like(value, name=f"{name}_stable", reset_less=True)
     same = Signal(range(_SAMPLES), name=f"{name}_same", reset_less=True)
     m.submodules[name] = FFSynchronizer(value, sample, o_domain=domain)
     with m.If(sample != before):
@@ -36,8 +36,8 @@ def settled(m: Module, name: str, value: Signal, domain: str) -> Signal:
     with m.Elif(same != _SAMPLES - 1):
         m.d[domain] += same.eq(same + 1)
     with m.Else():
-        m.d[domain] += settled.eq(before)
-    return settled
+        m.d[domain] += stable.eq(before)
+    return stable
 
 
 class RgmiiMedium(wiring.Component):
@@ -82,7 +82,7 @@ class RgmiiMedium(wiring.Component):
             receive.pins.eq(self.pins.rx),
             self.pins.tx.eq(transmit.pins),
             self.pins.tx_clock.eq(transmit.clock),
-            told.eq(settled(m, "told", receive.status.as_value(), "sync")),
+            told.eq(stable(m, "told", receive.status.as_value(), "sync")),
         ]
         m.d.sync += [
             self.link.up.eq(Mux(told.up, told.full_duplex, self.managed.up)),
@@ -92,8 +92,8 @@ class RgmiiMedium(wiring.Component):
             m.d.sync += speed.eq(Mux(told.up, told.speed, self.managed.speed))
         m.d.comb += [
             self.link.speed.eq(speed),
-            receive.gigabit.eq(settled(m, "receive_speed", speed, self.receive_domain)[1]),
-            transmit.speed.eq(settled(m, "transmit_speed", speed, self.transmit_domain)),
+            receive.gigabit.eq(stable(m, "receive_speed", speed, self.receive_domain)[1]),
+            transmit.speed.eq(stable(m, "transmit_speed", speed, self.transmit_domain)),
         ]
         return m
 
@@ -136,7 +136,7 @@ class RmiiMedium(wiring.Component):
             self.link.up.eq(self.managed.up),
             self.link.managed.eq(self.managed.managed),
         ]
-        slow = settled(m, "slow_speed", speed, self.receive_domain) == Speed.MBIT_10
+        slow = stable(m, "slow_speed", speed, self.receive_domain) == Speed.MBIT_10
         pins = self.pins
         m.d.comb += [receive.slow.eq(slow), transmit.slow.eq(slow)]
         m.d.comb += [getattr(receive, name).eq(getattr(pins, name)) for name in ("rxd", "crs_dv", "rx_er")]

@@ -38,7 +38,7 @@ class LevelQueue(wiring.Component):
         width = Shape.cast(self.shape).width
         level = Signal(range(self.depth + 1))  # in the RAM, without the output register
         stored = Signal()  # level != 0
-        settled = Signal.like(level)  # level, one cycle ago
+        before = Signal.like(level)  # level, one cycle ago
         pushed = Signal()
         loaded = Signal()
 
@@ -48,7 +48,7 @@ class LevelQueue(wiring.Component):
         wanted = Signal()
         m.submodules.ring = ring = LutRing(width, self.depth)
         self.probes: dict[str, Any] = {
-            "level": level, "stored": stored, "settled": settled, "pushed": pushed, "loaded": loaded,
+            "level": level, "stored": stored, "before": before, "pushed": pushed, "loaded": loaded,
             "load": load, "ring": ring,
         }  # fmt: skip
         m.d.comb += [
@@ -63,16 +63,16 @@ class LevelQueue(wiring.Component):
         push = self.i.valid
         more = pushed & ~loaded
         less = loaded & ~pushed
-        one = Mux(more, settled == 0, Mux(less, settled == 2, settled == 1))
+        one = Mux(more, before == 0, Mux(less, before == 2, before == 1))
         limit = self.depth - self.slack - 1
-        frees = less & (settled == limit)
-        m.d.comb += level.eq(settled + Cat(pushed ^ loaded, less).as_signed())
+        frees = less & (before == limit)
+        m.d.comb += level.eq(before + Cat(pushed ^ loaded, less).as_signed())
         m.d.sync += [
             pushed.eq(push),
             loaded.eq(load),
-            settled.eq(level),
+            before.eq(level),
             stored.eq(push | (stored & ~(wanted & one))),
-            self.room.eq(((settled < limit) & ~(more & (settled == limit - 1))) | frees),  # level < limit
+            self.room.eq(((before < limit) & ~(more & (before == limit - 1))) | frees),  # level < limit
         ]
         return m
 

@@ -95,7 +95,7 @@ def measure(cluster: Cluster, name: str, size: int, targets: dict[int, int]) -> 
         came.append(json.loads(output.splitlines()[-1]))
     ours = time.process_time() - before
     taken = [each for each in came if each["bytes"]]
-    cluster.settle()
+    cluster.drain()
     cycles = sum(nic.cycles for nic in cluster.nics) - cycles
     beats = sum(nic.tx_beats + nic.rx_beats for nic in cluster.nics) - beats
     return Flow(

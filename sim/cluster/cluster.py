@@ -191,7 +191,7 @@ class Cluster(Namespaces):
                 kind = self.kinds[pump.number]
                 raise ClusterError(f"NIC of host{pump.number} ({kind}): {pump.error}") from pump.error
 
-    def settle(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
+    def drain(self, quiet: float = 0.1, limit: float = 5.0) -> bool:
         """Wait until no frame has moved for ``quiet`` seconds.
 
         False if frames still move after ``limit`` seconds.

@@ -272,7 +272,7 @@ def _measured(plan: Plan, errors: Console, shown: bool, out: TextIO) -> Report:
             begin = time.monotonic()
             status = _attend(cluster, plan, errors, shown, out)
             seconds = time.monotonic() - begin
-            cluster.settle()
+            cluster.drain()
             cluster.check()
             conditions = {name: settings[name] for name in ("mtu", "vlan", "ecn", "mode", "codecs", "seed")}
             conditions |= {"program": plan.program, "bound": settings["k"], **asdict(settings["impairments"])}

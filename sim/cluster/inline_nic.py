@@ -8,7 +8,7 @@ from ..inline.model import US, InlineModel
 from ..inline.pair import WINDOW
 from ..nic_codec import NIC_VARIANTS
 from .network.switch import WireFrame
-from .nics import SETTLE, Nic
+from .nics import DRAIN, Nic
 
 _SLICE = 5 * US
 _PATIENCE = 500 * US
@@ -69,8 +69,8 @@ class InlineNic(Nic):
         self.cycles = model.cycles - self._begin
         return wire, host
 
-    def _settle(self) -> None:
-        self._model.run(SETTLE * _CYCLE)
+    def _drain(self) -> None:
+        self._model.run(DRAIN * _CYCLE)
 
     def _read_word(self, address: int) -> int:
         return self._model.read_word(address)

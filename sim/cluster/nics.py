@@ -26,7 +26,7 @@ from .network.switch import WireFrame
 
 _log = logging.getLogger(__name__)
 KINDS = ("rtl", "inline", "golden", "none")
-SETTLE = 128
+DRAIN = 128
 """Cycles after which the counters include every frame, and the engines use every setting."""
 
 
@@ -80,7 +80,7 @@ class Nic(ABC):
         known = self.codec.registers
         wanted = [r for r in known if r.width == 64] if names is None else [known[n] for n in names]
         with self.lock:
-            self._settle()
+            self._drain()
             return {register.name: self._register(register) for register in wanted}
 
     def write(self, name: str, value: int) -> None:
@@ -93,7 +93,7 @@ class Nic(ABC):
     def read_word(self, address: int) -> int:
         """Read the 32 bits at a byte address."""
         with self.lock:
-            self._settle()
+            self._drain()
             return self._read_word(address)
 
     def write_word(self, address: int, value: int) -> None:
@@ -101,13 +101,13 @@ class Nic(ABC):
         _log.info("%s NIC: write %#x to %#05x", self.kind, value, address)
         with self.lock:
             self._write_word(address, value)
-            self._settle()
+            self._drain()
 
     def _register(self, register: Register) -> int:
         low = self._read_word(register.offset)
         return low if register.width == 32 else self._read_word(register.offset + 4) << 32 | low
 
-    def _settle(self) -> None:
+    def _drain(self) -> None:
         return
 
     def _read_word(self, address: int) -> int:
@@ -145,8 +145,8 @@ class RtlNic(Nic):
         self.cycles = self._model.cycle - self._begin
         return [output.data for output in wire], [(output.data, output.bad) for output in host]
 
-    def _settle(self) -> None:
-        end = self._model.cycle + SETTLE
+    def _drain(self) -> None:
+        end = self._model.cycle + DRAIN
         while self._model.cycle < end:
             self._model.read(self.codec.registers["ID"].offset)
 

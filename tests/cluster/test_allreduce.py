@@ -92,7 +92,7 @@ def test_bit_equal_to_the_golden_prediction(make_cluster: MakeCluster, tmp_path:
     ranks = [start(cluster, rank, "allreduce", COUNT, "nic", tmp_path) for rank in range(RANKS)]
     told = {"nic": True, "bound": BOUND, "mode": "bounded", "bf16": False}
     assert [result(rank) for rank in ranks] == [told] * RANKS
-    assert cluster.settle()
+    assert cluster.drain()
     reports = cluster.host_reports()
     cluster.close()
 

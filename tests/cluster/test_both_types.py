@@ -69,7 +69,7 @@ def test_both_types_at_the_same_time(make_cluster: MakeCluster, tmp_path: Path, 
         else:
             assert_no_wrong_value(came, sent, "planes")
             assert np.mean(came == seen(sent, "planes")) > 0.99, "few packets are too short to compress"
-    cluster.settle()
+    cluster.drain()
     reports = cluster.host_reports()
     assert no_checksum_errors(reports)
     for host in reports:
@@ -114,7 +114,7 @@ def test_a_nic_without_bf16_delivers_no_wrong_value(
     for _ in range(600):
         if cluster.host_reports()[1].checksum_errors["tcp"] >= 3:
             break
-        cluster.settle(0.05, 0.05)
+        cluster.drain(0.05, 0.05)
     report = cluster.host_reports()[1]
     assert report.checksum_errors["tcp"] >= 3
     assert report.registers[reason] >= 3, "the counter that says why"

@@ -62,7 +62,7 @@ def test_tcp_between_two_devices(make_cluster: MakeCluster, tmp_path: Path) -> N
     sent = gradients(1, COUNT)
     assert received.size == sent.size
     assert_no_wrong_value(received, sent)
-    cluster.settle()
+    cluster.drain()
     reports = cluster.host_reports()
     assert total(reports, "RX_RESTORED") > 0
     assert no_checksum_errors(reports)

@@ -37,7 +37,7 @@ def test_floats_between_two_codecs_never_arrive_wrong(make_cluster: MakeCluster,
     for _ in range(600):
         if cluster.host_reports()[1].checksum_errors["tcp"] >= 3:
             break
-        cluster.settle(0.05, 0.05)
+        cluster.drain(0.05, 0.05)
     path = tmp_path / f"received-{PORT}"
     assert path.read_bytes() == b""
     report = cluster.host_reports()[1]

@@ -33,7 +33,7 @@ def test_every_frame_and_byte_is_accounted_for(make_cluster: MakeCluster, codec:
         answers.append(json.loads(output.splitlines()[-1]))
     assert len({answer["digest"] for answer in answers}) == 1, "ranks hold different sums"
     assert answers[0]["sums"] > 0
-    assert cluster.settle()
+    assert cluster.drain()
     reports = cluster.host_reports()
     assert no_checksum_errors(reports)
     for host in reports:

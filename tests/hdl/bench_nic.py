@@ -28,7 +28,7 @@ from inceptionn.wire import BURST_BYTES, DEFAULT_MAX_PAYLOAD, Parameters, Tag, V
 BRIEF = bench_parameters().get("brief", False)
 BEAT_BYTES = bench_parameters().get("engines", 1) * BURST_BYTES
 """Bytes of a beat."""
-SETTLE = 96
+DRAIN = 96
 """Cycles after a frame's last beat in which its report reaches the counters, reads going on."""
 LIMIT = 2000
 """Cycles without a frame after which an engine counts as hung."""
@@ -158,7 +158,7 @@ class TB(TestBench):
 
     async def check_counters(self) -> None:
         """Every counter is what the model's verdicts add up to, and no frame is left over."""
-        await ClockCycles(self.dut.aclk, SETTLE)
+        await ClockCycles(self.dut.aclk, DRAIN)
         for direction in DIRECTIONS:
             assert self.sinks[direction].empty()
             assert self.sinks[direction].idle()

@@ -36,8 +36,8 @@ LARGE = 3
 """Variants of the NIC below this number are compared by default; the others take minutes to emit."""
 _EMITTED = re.compile(r"(top|shell|bring-up|nic|planes_nic)\b")
 """Names of circuits that are handed out, so their ports are part of the promise."""
-_RENAMED = {"decompressor_core": "decompressor", "decompressor": "standalone_decompressor"}
-"""Names in the catalogue of a BASE that has the first of them, to those of today."""
+_RENAMED = {"transmit_settling": "transmit_resolving"}
+"""Names in the catalogue of an older BASE, to those of today."""
 _ARITHMETIC = {"$add", "$sub", "$eq", "$ne", "$lt", "$le", "$gt", "$ge", "$logic_not"}
 """Types of Yosys cells that extend their operands as numbers."""
 _GATE = re.compile(r"\$(?!.*ff|.*latch|mem)", re.IGNORECASE)
@@ -54,11 +54,8 @@ def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
 
     for module, factory in TOPS.items():
         yield f"top {module}", factory, module, False
-    renamed = _RENAMED if "decompressor_core" in CATALOGUE else {}
     for old, entry in CATALOGUE.items():
-        prefix = "planes_" if old.startswith("planes_") else ""
-        short = old.removeprefix(prefix)
-        name = prefix + renamed.get(short, short)
+        name = _RENAMED.get(old, old)
         for variant, arguments in enumerate(entry.variants):
             if everything or not (name == "nic" and variant >= LARGE):
                 words = " ".join(f"{key}={value}" for key, value in arguments.items())

@@ -178,12 +178,12 @@ def header_parser(transmit: bool, lanes: int, bf16: bool, h: Harness) -> None:
     config = EngineConfig(late_settings[:config_bits])
     bf16_tos = late_settings[config_bits:] if bf16 else config.tos
     verdict, fields = verdict_of(h, late_frame, late_size, config, bf16_tos, transmit=transmit)
-    settled = h.running(dut.latency + (not one_beat))
-    h.claim("one result for each frame, after its headers", ~settled | (dut.headers.valid == came))
-    result, found = dut.headers.payload, settled & came
+    running = h.running(dut.latency + (not one_beat))
+    h.claim("one result for each frame, after its headers", ~running | (dut.headers.valid == came))
+    result, found = dut.headers.payload, running & came
     h.claim(
         "clear says that there is a result and no line holds",
-        ~settled | (result.clear == (came & (verdict == 0))),
+        ~running | (result.clear == (came & (verdict == 0))),
     )
     result_claims(h, result, found, (verdict, fields, config))
     run_claims(h, result, found & (verdict == 0), Width(lanes), transmit=transmit)

@@ -52,13 +52,13 @@ def join(part_bytes: int, stages: int, h: Harness) -> None:
     place = h.any_constant(range(2 * part_bytes), "place")
     late_low, late_high, low_size, high_size = (h.past(value, stages) for value in (low, high, *sizes))
     wanted = Mux(place < low_size, byte_of(late_low, place), byte_of(late_high, (place - low_size)[:7]))
-    settled = h.running(stages)
+    running = h.running(stages)
     h.claim(
         "each byte is the lower part's, then the upper part's, then zero",
-        ~settled | (byte_of(joined, place) == wanted),
+        ~running | (byte_of(joined, place) == wanted),
     )
-    h.claim("the size is the sum of both", ~settled | (total == low_size + high_size))
-    h.cover("both parts full", settled & (low_size == part_bytes) & (high_size == part_bytes) & (place == 1))
+    h.claim("the size is the sum of both", ~running | (total == low_size + high_size))
+    h.cover("both parts full", running & (low_size == part_bytes) & (high_size == part_bytes) & (place == 1))
 
 
 def shifter_tree(lanes: int, h: Harness) -> None:
@@ -106,14 +106,14 @@ def compression_unit(lanes: int, h: Harness) -> None:
     here = h.past(present.bit_select(lane, 1), latency)
     tag, vector = compressed(h.past(burst.word_select(lane, 32), latency), e0, t, b)
     tag, vector = Mux(here, tag, 0), Mux(here, vector, 0)
-    settled, later = h.running(latency), h.running(dut.latency)
+    running, later = h.running(latency), h.running(dut.latency)
     tags, vectors = Value.cast(inside["tree.tags"]), Value.cast(inside["tree.vectors"])
     h.claim(
-        "any lane's tag at the tree is that of Algorithm 2", ~settled | (tags.word_select(lane, 2) == tag)
+        "any lane's tag at the tree is that of Algorithm 2", ~running | (tags.word_select(lane, 2) == tag)
     )
     h.claim(
         "any lane's vector at the tree is that of Algorithm 2",
-        ~settled | (vectors.word_select(lane, 32) == vector),
+        ~running | (vectors.word_select(lane, 32) == vector),
     )
     blocks = [{name: inside[f"blocks.{i}.{name}"] for name in (*_READ, "cleared")} for i in range(lanes)]
     for i, block in enumerate(blocks):
@@ -148,18 +148,18 @@ def decompression_unit(lanes: int, h: Harness) -> None:
     tags, vectors = h.anything(2 * lanes, "tags"), h.anything(32 * lanes, "vectors")
     base = h.anything(8, "base")
     h.m.d.comb += [dut.tags.eq(tags), dut.vectors.eq(vectors), dut.base.eq(base)]
-    lane, settled = h.any_constant(range(lanes), "lane"), h.running(dut.LATENCY)
+    lane, running = h.any_constant(range(lanes), "lane"), h.running(dut.LATENCY)
     own = (tags.word_select(lane, 2), vectors.word_select(lane, 32), base)
     value, impossible = restored(*(h.past(part, dut.LATENCY) for part in own))
     h.claim(
         "any lane of the burst is that of Algorithm 3",
-        ~settled | impossible | (dut.burst.word_select(lane, 32) == value),
+        ~running | impossible | (dut.burst.word_select(lane, 32) == value),
     )
     h.claim(
         "a lane is impossible if and only if its exponent falls below 1",
-        ~settled | (dut.impossible.bit_select(lane, 1) == impossible),
+        ~running | (dut.impossible.bit_select(lane, 1) == impossible),
     )
-    h.cover("the last lane restored", settled & (lane == lanes - 1) & ~impossible & (value[23:31] == 9))
+    h.cover("the last lane restored", running & (lane == lanes - 1) & ~impossible & (value[23:31] == 9))
 
 
 def plane_unit(lanes: int, bf16: bool, h: Harness) -> None:
@@ -208,7 +208,7 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
     """Claim what each quantiser of a plane unit reads, and where what it gained goes."""
     burst, present, e0, is_bf16 = given
     lanes, latency = len(present), LaneQuantiser.LATENCY
-    settled, late_bf16 = h.running(latency), h.past(is_bf16, latency)
+    running, late_bf16 = h.running(latency), h.past(is_bf16, latency)
     for i in range(lanes):
         own, word = f"lanes.{i}.", burst.word_select(i, 32)
         gained, carry = inside[f"{own}stages.gained_{latency}"], inside[f"{own}carry"]
@@ -233,13 +233,13 @@ def quantisers(h: Harness, dut: PlaneUnit, inside: Inside, given: tuple[Value, V
             )
             h.claim(
                 "an odd bf16 lane gains 0 or -0 in the lower half, which does not leave",
-                ~settled | ~late_bf16 | gained[:16].all() | ~gained[:16].any(),
+                ~running | ~late_bf16 | gained[:16].all() | ~gained[:16].any(),
             )
             narrow = inside[f"{even}stages.gained_{latency}"]
             gained = Cat(Mux(late_bf16, narrow, gained[:16]), gained[16:])
         h.claim(
             "each lane gains what its quantiser says",
-            ~settled | (dut.gained.word_select(i, 32) == gained),
+            ~running | (dut.gained.word_select(i, 32) == gained),
         )
 
 
@@ -275,31 +275,31 @@ def plane_group(h: Harness, inside: Inside, group: int, prefix: str, late_bf16: 
     code = C(0, 4)
     for place in range(15):
         code = Mux(any_integer[place], min(place + 1, 14), code)
-    code, settled = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_bf16 is not None) * LATEST)
+    code, running = h.past(Mux(any_raw, 15, code), 3), h.running(3 + (late_bf16 is not None) * LATEST)
     size = Mux(code == 15, 32, Mux(bf16, code << 1, Mux(code == 14, 15, code)))
     vector = inside[f"groups.{group}.vector_3"]
     h.claim(
         "the code of each group is its number of planes, 14 for 15 planes, 15 for a raw lane",
-        ~settled | (inside[f"groups.{group}.code_3"] == code),
+        ~running | (inside[f"groups.{group}.code_3"] == code),
     )
-    h.claim("the size follows from the code", ~settled | (inside[f"groups.{group}.size_3"] == size))
+    h.claim("the size follows from the code", ~running | (inside[f"groups.{group}.size_3"] == size))
     bf16_bit = vector.word_select(plane, 16).bit_select(Cat(odd, lane), 1)
     mine = Mux(bf16, bf16_bit, vector.word_select(plane, 8).bit_select(lane, 1))
     beyond = bf16 & (plane == 14)
     h.claim(
         "any bit plane of each group is the bits of its lanes' integers",
-        ~settled | (code == 15) | beyond | (mine == h.past(bit, 3)),
+        ~running | (code == 15) | beyond | (mine == h.past(bit, 3)),
     )
-    h.claim("nothing follows the planes", ~settled | (code == 15) | ((vector >> (size << 3)) == 0))
+    h.claim("nothing follows the planes", ~running | (code == 15) | ((vector >> (size << 3)) == 0))
     h.claim(
         "a raw group is its lanes' lossy words",
-        ~settled | (code != 15) | (vector.word_select(lane, 32) == h.past(words, 2)),
+        ~running | (code != 15) | (vector.word_select(lane, 32) == h.past(words, 2)),
     )
     name = prefix.rstrip("_") or "group0"
-    h.cover(f"15 planes in {name}", settled & ~bf16 & (code == 14) & mine & (plane == 14))
-    h.cover(f"{name} raw", settled & (code == 15))
+    h.cover(f"15 planes in {name}", running & ~bf16 & (code == 14) & mine & (plane == 14))
+    h.cover(f"{name} raw", running & (code == 15))
     if late_bf16 is not None:
-        h.cover(f"14 planes of bf16 in {name}", settled & bf16 & (code == 14) & mine & ~odd & (plane == 13))
+        h.cover(f"14 planes of bf16 in {name}", running & bf16 & (code == 14) & mine & ~odd & (plane == 13))
 
 
 def dequantisation_unit(lanes: int, bf16: bool, h: Harness) -> None:
@@ -353,17 +353,17 @@ def rotation(data_bytes: int, unit: int, stages: int, h: Harness) -> None:
     place = h.any_constant(range(data_bytes), "place")
     late, amount = h.past(value, stages), h.past(by, stages)
     source = (place - unit * amount)[: len(place)]
-    settled = h.running(stages)
+    running = h.running(stages)
     h.claim(
         "any byte moves up by the rotation, around the end",
-        ~settled | (result.word_select(place, 8) == late.word_select(source, 8)),
+        ~running | (result.word_select(place, 8) == late.word_select(source, 8)),
     )
     number = (place >> unit.bit_length() - 1)[: len(by)]
     h.claim(
         "current marks the units at or above the rotation",
-        ~settled | (p.current.bit_select(number, 1) == (number >= amount)),
+        ~running | (p.current.bit_select(number, 1) == (number >= amount)),
     )
-    h.cover("the longest rotation", settled & (amount == units - 1) & (place == 2) & (result != late))
+    h.cover("the longest rotation", running & (amount == units - 1) & (place == 2) & (result != late))
 
 
 _JOINING, _PLANES, _BACK = "parts.joining", "codec.planes.plane_unit", "codec.planes.dequantisation_unit"

@@ -54,19 +54,19 @@ def compression_block(h: Harness) -> None:
     lane, present = h.anything(32, "lane"), h.anything(1, "present")
     h.m.d.comb += [dut.lane.eq(lane), dut.present.eq(present), dut.e0.eq(e0), dut.t.eq(t), dut.b.eq(b)]
     late, there = (h.past(value, dut.LATENCY) for value in (lane, present))
-    settled = h.running(dut.LATENCY)
+    running = h.running(dut.LATENCY)
     tag, vector = compressed(late, e0, t, b)
     value, impossible = restored(tag, vector, b)
-    h.claim("the tag is that of Algorithm 2", ~settled | (dut.tag == Mux(there, tag, ZERO)))
-    h.claim("the vector is that of Algorithm 2", ~settled | (dut.vector == Mux(there, vector, 0)))
+    h.claim("the tag is that of Algorithm 2", ~running | (dut.tag == Mux(there, tag, ZERO)))
+    h.claim("the vector is that of Algorithm 2", ~running | (dut.vector == Mux(there, vector, 0)))
     h.claim(
         "lane & ~cleared is what Algorithm 3 restores",
-        ~settled | (Mux(there, late & ~dut.cleared, 0) == Mux(there, value, 0)),
+        ~running | (Mux(there, late & ~dut.cleared, 0) == Mux(there, value, 0)),
     )
-    h.claim("an absent lane clears nothing", ~settled | there | (dut.cleared == 0))
+    h.claim("an absent lane clears nothing", ~running | there | (dut.cleared == 0))
     h.claim("no encoder makes an impossible vector", ~impossible)
     for kind, name in enumerate(("00", "01", "10", "11")):
-        h.cover(f"tag {name}", settled & there & (dut.tag == kind) & late.any())
+        h.cover(f"tag {name}", running & there & (dut.tag == kind) & late.any())
 
 
 def decompression_block(h: Harness) -> None:
@@ -74,15 +74,15 @@ def decompression_block(h: Harness) -> None:
     h.add(dut)
     tag, vector, base = h.anything(2, "tag"), h.anything(32, "vector"), h.anything(8, "base")
     h.m.d.comb += [dut.tag.eq(tag), dut.vector.eq(vector), dut.base.eq(base)]
-    settled = h.running(dut.LATENCY)
+    running = h.running(dut.LATENCY)
     value, impossible = restored(*(h.past(x, dut.LATENCY) for x in (tag, vector, base)))
-    h.claim("the value is that of Algorithm 3", ~settled | impossible | (dut.value == value))
+    h.claim("the value is that of Algorithm 3", ~running | impossible | (dut.value == value))
     h.claim(
         "a vector is impossible if and only if its exponent falls below 1",
-        ~settled | (dut.impossible == impossible),
+        ~running | (dut.impossible == impossible),
     )
-    h.cover("an impossible vector", settled & dut.impossible)
-    h.cover("a restored 8-bit lane", settled & ~impossible & (dut.value[23:31] == 3))
+    h.cover("an impossible vector", running & dut.impossible)
+    h.cover("a restored 8-bit lane", running & ~impossible & (dut.value[23:31] == 3))
 
 
 def round_trip(h: Harness) -> None:

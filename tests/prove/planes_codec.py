@@ -54,33 +54,33 @@ def lane_quantiser(kind: LaneType, h: Harness) -> None:
     below = Const(0, MANTISSA_BITS - kind.mantissa_bits)
     late, there = Cat(below, h.past(lane, LATEST)), h.past(present, LATEST)
     restored = Cat(below, dut.lossy)
-    settled = h.running(LATEST)
+    running = h.running(LATEST)
     q, raw = steps(late, e0)
     s = late[31]
     gains = Cat(below, dut.gained)
     z, is_raw, gained, carry = (h.past(value) for value in (dut.z, dut.raw, gains, dut.carry))
-    h.claim("a lane is raw from e0 + 14 on, and only then", ~settled | (is_raw == (there & raw)))
+    h.claim("a lane is raw from e0 + 14 on, and only then", ~running | (is_raw == (there & raw)))
     h.claim(
         "z is 2q - s of the nearest multiple, ties away from zero; 0 for a zero",
-        ~settled | (there & raw) | (z == Mux(there & (q != 0), (q << 1) - s, 0)),
+        ~running | (there & raw) | (z == Mux(there & (q != 0), (q << 1) - s, 0)),
     )
     lossy = Mux(~there, 0, Mux(raw, late, value_of(q, s, e0)))
-    h.claim("lossy is the multiple, or the raw lane", ~settled | (restored == lossy))
+    h.claim("lossy is the multiple, or the raw lane", ~running | (restored == lossy))
     was = Mux(there, late, 0)
     total = was[:16] + was[16:] + gained[:16] + gained[16:] + carry
     h.claim(
         "gained + carry is what the checksum gains, modulo 65535",
-        ~settled | (modulo_65535(total) == modulo_65535(lossy[:16] + lossy[16:])),
+        ~running | (modulo_65535(total) == modulo_65535(lossy[:16] + lossy[16:])),
     )
     _, e, m = parts(late)
     exact, rounded = m << (e - e0)[:4], q << 24
     h.claim(
         "the error is at most half a step",
-        ~settled | raw | (e < e0) | ((exact - rounded <= 1 << 23) & (rounded - exact <= 1 << 23)),
+        ~running | raw | (e < e0) | ((exact - rounded <= 1 << 23) & (rounded - exact <= 1 << 23)),
     )
-    h.cover(f"a lane of {kind.planes} planes", settled & there & ~raw & z[-1])
-    h.cover("a raw lane", settled & is_raw & (late[23:31] == 255))
-    h.cover("a lane rounded up into the next exponent", settled & there & (restored[23:31] > e) & (q != 0))
+    h.cover(f"a lane of {kind.planes} planes", running & there & ~raw & z[-1])
+    h.cover("a raw lane", running & is_raw & (late[23:31] == 255))
+    h.cover("a lane rounded up into the next exponent", running & there & (restored[23:31] > e) & (q != 0))
 
 
 def lane_dequantiser(bf16: bool, h: Harness) -> None:
@@ -98,11 +98,11 @@ def lane_dequantiser(bf16: bool, h: Harness) -> None:
     late_z, late_even, late_word, raw, gone, late_bf16 = (
         h.past(value, dut.LATENCY) for value in (z, even, word, is_raw, absent, is_bf16)
     )
-    settled = h.running(dut.LATENCY)
+    running = h.running(dut.LATENCY)
     fp32 = value_of((late_z >> 1) + late_z[0], late_z[0], e0)
     h.claim(
         "the value is (z >> 1) + (z & 1) steps, negative for odd z; or the raw word",
-        ~settled | late_bf16 | (dut.value == Mux(raw, late_word, fp32)),
+        ~running | late_bf16 | (dut.value == Mux(raw, late_word, fp32)),
     )
     any_set = late_z != 0
     if bf16:
@@ -110,16 +110,16 @@ def lane_dequantiser(bf16: bool, h: Harness) -> None:
         pair = Cat(value_of((late_even >> 1) + late_even[0], late_even[0], e0)[16:], fp32[16:])
         h.claim(
             "two bf16 lanes are those values, cut to 8 significant bits; or the raw word",
-            ~settled | ~late_bf16 | (dut.value == Mux(raw, late_word, pair)),
+            ~running | ~late_bf16 | (dut.value == Mux(raw, late_word, pair)),
         )
         any_set = any_set | (late_bf16 & (late_even != 0))
-        h.cover("two bf16 lanes that are cut", settled & late_bf16 & ~raw & fp32[12] & (late_even > 1 << 11))
+        h.cover("two bf16 lanes that are cut", running & late_bf16 & ~raw & fp32[12] & (late_even > 1 << 11))
     h.claim(
         "an absent lane is impossible unless it is zero",
-        ~settled | (dut.impossible == (gone & Mux(raw, late_word != 0, any_set))),
+        ~running | (dut.impossible == (gone & Mux(raw, late_word != 0, any_set))),
     )
-    h.cover("the largest integer", settled & ~late_bf16 & (late_z == (1 << Z_BITS) - 1) & ~raw)
-    h.cover("an impossible lane", settled & dut.impossible)
+    h.cover("the largest integer", running & ~late_bf16 & (late_z == (1 << Z_BITS) - 1) & ~raw)
+    h.cover("an impossible lane", running & dut.impossible)
 
 
 def round_trip(h: Harness) -> None:
@@ -166,16 +166,16 @@ def bf16_round_trip(h: Harness) -> None:
         back.z.eq(h.past(odd.z)), back.even.eq(h.past(even.z)), back.is_raw.eq(h.past(raw)),
         back.word.eq(lossy), back.absent.eq(0), back.e0.eq(Cat(e0[:7], Const(1, 1))),
     ]  # fmt: skip
-    settled, late = h.running(LATEST), h.past(pair, LATEST)
+    running, late = h.running(LATEST), h.past(pair, LATEST)
     there = h.running(LATEST + back.LATENCY)
     h.claim("the dequantiser restores both lossy lanes", ~there | (back.value == h.past(lossy, back.LATENCY)))
     h.claim(
         "the odd lane's lossy word and integer are no longer than bf16's",
-        ~settled | ((odd.lossy[:16] == 0) & (h.past(odd.raw) | ~h.past(odd.z)[-1])),
+        ~running | ((odd.lossy[:16] == 0) & (h.past(odd.raw) | ~h.past(odd.z)[-1])),
     )
     h.claim(
         "both quantisers agree on equal lanes",
-        ~settled
+        ~running
         | (late[:16] != late[16:])
         | ((odd.lossy[16:] == even.lossy) & h.past((odd.raw == even.raw) & (odd.raw | (odd.z == even.z)))),
     )

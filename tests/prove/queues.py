@@ -59,10 +59,10 @@ def claim_level(h: Harness, inside: Inside, queue: str, depth: int, slack: int, 
     of = f" ({queue[:-1]})" if queue else ""
     h.invariant(f"stored says that the memory holds an item{of}", inside[f"{queue}stored"] == (level != 0))
     h.claim(f"the memory never holds more than its depth{of}", level <= depth)
-    settled, more, less = (inside[f"{queue}{name}"] for name in ("settled", "pushed", "loaded"))
+    before, more, less = (inside[f"{queue}{name}"] for name in ("before", "pushed", "loaded"))
     h.invariant(
         f"the level is that of the cycle before, and what came and went since, within its range{of}",
-        (settled <= depth) & (~more | less | (settled < depth)) & (~less | (settled != 0)),
+        (before <= depth) & (~more | less | (before < depth)) & (~less | (before != 0)),
     )
     h.invariant(f"with room the slack is free{of}", ~room | (level <= depth - slack - 1))
     h.invariant(

@@ -42,7 +42,7 @@ def captures(codec: str, make_cluster: MakeCluster, tmp_path: Path) -> tuple[Pat
     wait_for_line(sink)
     result(start(cluster, 0, "send", "host1", 6000, 1, 100_000, marked))
     result(sink)
-    cluster.settle()
+    cluster.drain()
     registers = cluster.host_reports()[0].registers
     cluster.close()
     return tmp_path, registers

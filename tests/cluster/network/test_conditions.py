@@ -44,7 +44,7 @@ def test_everything_at_a_time(
     assert typed["wrong"] == 0
     assert result(shell)["count"] == 40
 
-    cluster.settle()
+    cluster.drain()
     reports = cluster.host_reports()
     assert no_checksum_errors(reports)
     happened = {name: sum(host.switch.get(name, 0) for host in reports) for name in hard_names(ecn)}

@@ -136,7 +136,7 @@ def test_damage_that_no_mac_sees(make_cluster: MakeCluster, tmp_path: Path, faul
     # In a block of planes only a code's bits tell of a flip, about one byte in eleven: it takes more frames.
     count = 4 * COUNT if codec == "planes" else COUNT
     all_arrives(connect(cluster, tmp_path, count=count), tmp_path, codec, count)
-    cluster.settle()
+    cluster.drain()
     reports = cluster.host_reports()
     damaged = reports[1].switch["flipped" if fault == "flip" else "truncated"]
     assert damaged > 10
@@ -155,7 +155,7 @@ def test_damage_that_the_mac_sees(make_cluster: MakeCluster, tmp_path: Path) -> 
     damage = Impairments(flip="2%", truncate="1%", fcs=True)
     cluster = make_cluster(2, impairments=damage, congestion="reno")
     all_arrives(connect(cluster, tmp_path), tmp_path)
-    cluster.settle()
+    cluster.drain()
     reports = cluster.host_reports()
     for host in reports:
         damaged = host.switch.get("flipped", 0) + host.switch.get("truncated", 0)

@@ -106,7 +106,7 @@ class TB(BlockReader):
         super().__init__(dut, pulses=("bursts_valid",), layouts=layouts)
         self.reports: deque[Report] = deque()
         self.params: Parameters | None = None
-        self.settled = 0
+        self.held_until = 0
         self.sent = 0
         """Cycle of the last burst."""
         self.credit = LATE
@@ -127,7 +127,7 @@ class TB(BlockReader):
         """Set new codec parameters, when those of the block before need hold no longer."""
         if params == self.params:
             return
-        while self.now <= self.settled:
+        while self.now <= self.held_until:
             await self.tick()
         self.write("parameters", {"e0": params.e0, "t": params.t, "b": params.b})
         self.params = params
@@ -162,7 +162,7 @@ class TB(BlockReader):
             if last:
                 self.expect_block(table, b"".join(group.data for group in groups), place)
                 self.reports.append(Report.of(groups))
-                self.settled = self.now + HOLD
+                self.held_until = self.now + HOLD
             await self._enter(group, index == 0, last, place)
         self.sent = self.now - 1
         for _ in range(idle_cycles(-(-len(lanes) // GROUP_LANES), place)):

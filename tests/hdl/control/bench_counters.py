@@ -31,7 +31,7 @@ BF16 = bench_parameters().get("bf16", False)
 START = bench_parameters().get("start", 0)
 REGISTERS = registers_of(CODEC.name, BF16)
 SLOTS = sorted(REGISTERS.counters(DIRECTION))
-SETTLE = 112
+DRAIN = 112
 """Cycles after which an event is in its counter."""
 READ_SPACING = 3
 """Fewest cycles from one read strobe to the next."""
@@ -71,7 +71,7 @@ class TB(TestBench):
     def __init__(self, dut):
         super().__init__(dut)
         self.sums: Counter[int] = Counter()
-        self.past: deque[Counter[int]] = deque(maxlen=SETTLE + COUNTER_READ_LATENCY)
+        self.past: deque[Counter[int]] = deque(maxlen=DRAIN + COUNTER_READ_LATENCY)
         self.reads: deque[tuple[int, int]] = deque()
         self.cycle = 0
         self.checked = 0
@@ -141,8 +141,8 @@ class TB(TestBench):
             await self.step()
 
     async def check_all(self) -> None:
-        """After everything has settled, each counter holds exactly its sum."""
-        await self.idle(SETTLE)
+        """After everything has drained, each counter holds exactly its sum."""
+        await self.idle(DRAIN)
         for slot in SLOTS:
             await self.step(read=slot)
             await self.idle(READ_SPACING - 1)
@@ -178,7 +178,7 @@ async def largest_reports(tb):
     await tb.idle(CLEARING)
     for verdict in VERDICTS[DIRECTION]:
         events = largest_events(verdict)
-        await run(tb, 5 * SETTLE // 2, lambda events=events: events, lambda: READ_SPACING)
+        await run(tb, 5 * DRAIN // 2, lambda events=events: events, lambda: READ_SPACING)
     await tb.check_all()
 
 
@@ -187,7 +187,7 @@ async def carry_into_the_high_half(tb):
     """Byte counters run through 2^32, and every read across it is whole."""
     await tb.idle(CLEARING)
     events = largest_events(VERDICTS[DIRECTION][0])
-    await run(tb, (1 << 32) // MAX_BYTES + 3 * SETTLE, lambda: events, lambda: 5)
+    await run(tb, (1 << 32) // MAX_BYTES + 3 * DRAIN, lambda: events, lambda: 5)
     await tb.check_all()
     assert tb.sums[SLOT_BYTES_IN] > 1 << 32
 
@@ -197,11 +197,11 @@ async def clear_between_reports(tb):
     """Clear in a stream of events: those of its cycle and before are gone, all later ones count."""
     source = random.Random(2)
     for _ in range(12):
-        for _ in range(source.randint(1, 3 * SETTLE)):
+        for _ in range(source.randint(1, 3 * DRAIN)):
             await tb.step(random_events(source))
         for _ in range(source.choice((1, 1, 2))):
             await tb.step(random_events(source), clear=True)
-        for cycles in range(2 * SETTLE):
+        for cycles in range(2 * DRAIN):
             await tb.step(random_events(source))
             if cycles > 1 and not int(tb.dut.read_busy.value):
                 break
@@ -219,7 +219,7 @@ async def zero_as_soon_as_not_busy(tb):
     events = largest_events(VERDICTS[DIRECTION][0])
     for slot in (SLOT_BYTES_IN, SLOT_FRAMES_OUT):
         for delay in range(2 * COUNTER_SLOTS):
-            for _ in range(SETTLE + delay):
+            for _ in range(DRAIN + delay):
                 await tb.step(events)
             await tb.step(clear=True)
             await tb.step()

@@ -37,7 +37,7 @@ SHAPE = EngineShape.of(codec=CODEC, bf16=BF16)
 SPEC = codec_spec(CODEC)
 REGISTERS = registers_of(CODEC, BF16)
 SLOTS = {direction: REGISTERS.counters(direction) for direction in DIRECTIONS}
-SETTLE = 64 if SPEC.counts_lanes else 112
+DRAIN = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
 NUMBERS = [field.name for field in REGISTERS["PARAMETERS"].fields]
 CONTROL = [register for register in REGISTERS if register.fields]
@@ -87,10 +87,10 @@ class RegisterModel:
         if register.access == "rw":
             mask = register.mask & sum(0xFF << 8 * lane for lane in range(4) if strobe >> lane & 1)
             self.values[register.name] = self.values[register.name] & ~mask | data & mask
-            self._settle()
+            self._derive()
         return AxiResp.OKAY
 
-    def _settle(self) -> None:
+    def _derive(self) -> None:
         limits = REGISTERS["PAYLOAD"]
         maximum = min(limits["MAX"].get(self.values["PAYLOAD"]), DEFAULT_MAX_PAYLOAD)
         self.values["PAYLOAD"] = self.values["PAYLOAD"] & ~limits["MAX"].mask | limits["MAX"].put(maximum)
@@ -268,7 +268,7 @@ async def counters_and_clear(tb):
         for direction in DIRECTIONS:
             for name in ("reports_valid", "frame_in", "frame_out"):
                 getattr(dut, f"{direction}_{name}").value = 0
-        await ClockCycles(dut.aclk, SETTLE)
+        await ClockCycles(dut.aclk, DRAIN)
         assert await tb.counters() == expected
 
         clear = REGISTERS["COMMAND"]
@@ -289,17 +289,17 @@ async def whole_counter_across_a_carry(tb):
     other = REGISTERS["TX_BYTES_IN"]
     dut.rx_reports_payload.value = pack_report(Verdict.MALFORMED, 1, amount)
     dut.rx_reports_valid.value = 1
-    await ClockCycles(dut.aclk, (1 << 32) // amount - 2 * SETTLE)
+    await ClockCycles(dut.aclk, (1 << 32) // amount - 2 * DRAIN)
     last = (await tb.read(register.offset))[0]
-    assert last > (1 << 32) - 3 * SETTLE * amount
-    await ClockCycles(dut.aclk, 4 * SETTLE)
+    assert last > (1 << 32) - 3 * DRAIN * amount
+    await ClockCycles(dut.aclk, 4 * DRAIN)
     assert await tb.read(register.offset + 4) == (0, AxiResp.OKAY)
     whole = await tb.counter(register)
     assert whole >> 32 == 1
-    assert whole & 0xFFFF_FFFF < 4 * SETTLE * amount
+    assert whole & 0xFFFF_FFFF < 4 * DRAIN * amount
     assert await tb.counter(other) == 0
     dut.rx_reports_valid.value = 0
-    await ClockCycles(dut.aclk, SETTLE)
+    await ClockCycles(dut.aclk, DRAIN)
     frames = await tb.counter(REGISTERS["RX_BYTES_IN"])
     assert await tb.counter(register) == frames * amount
     assert await tb.counter(REGISTERS["RX_MALFORMED"]) == frames
@@ -314,8 +314,8 @@ async def reset_clears(tb):
     tb.dut.tx_reports_payload.value = pack_report(Verdict.SYN, 64, 64)
     tb.dut.tx_reports_valid.value = 1
     await tb.axil.write_dword(REGISTERS["TOS"].offset, 0x1234)
-    await ClockCycles(tb.dut.aclk, 3 * SETTLE)
-    assert await tb.counter(REGISTERS["TX_SYN"]) > SETTLE
+    await ClockCycles(tb.dut.aclk, 3 * DRAIN)
+    assert await tb.counter(REGISTERS["TX_SYN"]) > DRAIN
     tb.dut.tx_reports_valid.value = 0
     await tb.reset()
     assert not any((await tb.counters()).values())

@@ -16,7 +16,7 @@ from cocotb.triggers import Timer
 from lockstep import Lockstep
 
 from inceptionn.hdl.codec.block_store import BlockStore, block_shape
-from inceptionn.hdl.engine.transmit_settling import frame_order
+from inceptionn.hdl.engine.transmit_resolving import frame_order
 from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.wire import CODECS, SHIM_BYTES, SHIM_MAGIC

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """cocotb bench of TransmitDecision: records, sums and statistics in, the golden model's answers out.
 
-Its parts TransmitJudging and TransmitSettling are checked here, too.
+Its parts TransmitJudging and TransmitResolving are checked here, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from inceptionn.hdl.codec.paper.block_statistics import Statistics
 from inceptionn.hdl.control.counters import frame_report
 from inceptionn.hdl.engine.frame_recorder import FrameRecord
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
-from inceptionn.hdl.engine.transmit_settling import frame_order
+from inceptionn.hdl.engine.transmit_resolving import frame_order
 from inceptionn.hdl.frame.flow_table import FLOW_SETS, FlowKey
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, codec, transmit
 from inceptionn.sim.golden.cases import transmit_sequences

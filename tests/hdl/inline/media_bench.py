@@ -8,7 +8,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from inceptionn.hdl.inline.port_page import Link
 from inceptionn.sim.testbench import TestBench
 
-SETTLED = 80
+STABLE = 80
 """Cycles after which the PHY's status is believed and has crossed."""
 
 
@@ -29,7 +29,7 @@ class TB(TestBench):
         """Up, speed, managed."""
         self.dut.host_rx.value = told
         self.dut.managed.value = Link.const(managed).as_bits()
-        await ClockCycles(self.dut.aclk, SETTLED)
+        await ClockCycles(self.dut.aclk, STABLE)
         link = Link.from_bits(int(self.dut.link.value))
         return link.up, link.speed, link.managed
 
@@ -56,12 +56,12 @@ async def bits_that_arrive_apart(tb):
         for first, apart in itertools.product((1, 2), range(4)):
             dut.value.value = old
             await ClockCycles(dut.aclk, 12)
-            assert int(dut.settled.value) == old
+            assert int(dut.stable.value) == old
             dut.value.value = (old & ~first) | (new & first)
             await ClockCycles(dut.aclk, apart) if apart else None
             dut.value.value = new
             for _ in range(12):
                 await RisingEdge(dut.aclk)
-                assert int(dut.settled.value) in (old, new), (old, new, first, apart)
-            assert int(dut.settled.value) == new
+                assert int(dut.stable.value) in (old, new), (old, new, first, apart)
+            assert int(dut.stable.value) == new
     assert tb.dut is dut

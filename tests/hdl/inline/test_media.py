@@ -8,7 +8,7 @@ from amaranth.hdl import DomainRenamer, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.hdl.inline.media import MAC_DOMAIN, RgmiiMedium, settled
+from inceptionn.hdl.inline.media import MAC_DOMAIN, RgmiiMedium, stable
 from inceptionn.hdl.inline.port_page import Link
 from inceptionn.hdl.mac.rgmii import Edges
 from inceptionn.sim.runner import run_bench
@@ -21,7 +21,7 @@ class MediumInOneClock(wiring.Component):
     managed: In(Link)
     link: Out(Link)
     value: In(2)
-    settled: Out(2)
+    stable: Out(2)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -32,7 +32,7 @@ class MediumInOneClock(wiring.Component):
             medium.pins.rx.eq(self.host_rx),
             medium.managed.eq(self.managed),
             self.link.eq(medium.link),
-            self.settled.eq(settled(m, "crossing", self.value, "sync")),
+            self.stable.eq(stable(m, "crossing", self.value, "sync")),
         ]
         return m
 

@@ -31,7 +31,7 @@ CODEC = bench_parameters().get("codec", "paper")
 BEAT_BYTES = WIDTH.bytes
 PATIENCE = 4000
 """Cycles without an output frame, beyond four for each beat of the longest, that count as a hang."""
-SETTLE = 60
+DRAIN = 60
 """Cycles after the last frame in which nothing more may come out."""
 DEFAULT = replace(bf16.CONFIG if WIDTH.bf16 else EngineConfig(), learn_phases=True)
 """The reset values, but a segment alone is compressed, as a datagram is."""
@@ -256,7 +256,7 @@ class EngineTB(TestBench):
                 )
             self._check(stimulus, result, bytes(self.sink.recv_nowait().tdata), self.marks[before + index])
         self.pause(None, None)
-        await ClockCycles(self.dut.aclk, SETTLE)
+        await ClockCycles(self.dut.aclk, DRAIN)
         assert self.sink.empty(), "a frame too many"
         assert self.sink.idle(), "a beat too many"
         assert self.source.empty()

@@ -386,7 +386,7 @@ def test_a_rank_that_the_group_has_not(port: int) -> None:
     assert messages([error], TransportError) == {"rank 2 is not one of 1..1"}
 
 
-def test_data_that_has_come_is_settled(tcp: Group) -> None:
+def test_data_that_has_come_completes_its_request(tcp: Group) -> None:
     def run(t: TcpTransport) -> bool:
         if t.rank == 1:
             t.send(0, b"four", tagged=True)

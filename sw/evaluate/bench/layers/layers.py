@@ -197,10 +197,10 @@ def timed(
     seconds = 0.0
     for counted in (0, steps):
         run = system.open(transport, model, job_of(plan, case.get("trained", steps)))
-        for step in range(system.settle):
+        for step in range(system.warm_up):
             run.step(batches.at(step))
         start = time.perf_counter()
-        for step in range(system.settle, system.settle + counted):
+        for step in range(system.warm_up, system.warm_up + counted):
             run.step(batches.at(step))
         seconds = time.perf_counter() - start
         run.close()

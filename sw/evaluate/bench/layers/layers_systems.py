@@ -176,14 +176,14 @@ def _codec(job: Job, codec: CodecName | None) -> dict[str, Any]:
 class System:
     """``title`` for tables; ``make``: makes a `Run` of a transport, a model, a job and a codec or None.
 
-    ``settle``: steps until traffic and time are steady; ``cycle``: steps after which they repeat. ``forms``:
+    ``warm_up``: steps until traffic and time are steady; ``cycle``: steps after which they repeat. ``forms``:
     the ends of the names that it has.
     """
 
     title: str
     make: Callable[[Transport, Model, Job, CodecName | None], Run]
     forms: tuple[str, ...] = ("", "+codec", "+planes")
-    settle: int = 2
+    warm_up: int = 2
     cycle: int = 1
     adaptive: bool = False
     """True if its traffic changes during a training: then the mean over the whole training counts."""
@@ -206,7 +206,9 @@ FORMS: dict[str, tuple[CodecName | None, str]] = {
 
 def ssd(k: int) -> System:
     """Make SSD-SGD with a delay of k."""
-    return System(f"SSD-SGD, k = {k}", lambda t, m, j, c: _SSD(t, m, j, k, **_codec(j, c)), settle=k, cycle=k)
+    return System(
+        f"SSD-SGD, k = {k}", lambda t, m, j, c: _SSD(t, m, j, k, **_codec(j, c)), warm_up=k, cycle=k
+    )
 
 
 _KINDS = {
@@ -218,7 +220,7 @@ _KINDS = {
         ("", "+codec"), adaptive=True,
     ),
     "parallax": System("Parallax", lambda t, m, j, c: _Parallax(t, m, j), ("",), 12),
-    "gradiveq": System("GradiVeQ", _GradiVeQ, settle=42, adaptive=True),
+    "gradiveq": System("GradiVeQ", _GradiVeQ, warm_up=42, adaptive=True),
     "ring": System("ring", lambda t, m, j, c: _AllReduce(t, m, j, **(_codec(j, c) or {"path": "off"}))),
 }  # fmt: skip
 SYSTEMS = {name + form: kind.coded(form) for name, kind in _KINDS.items() for form in kind.forms}

@@ -47,8 +47,8 @@ class BlockSums(data.Struct):
     cleared_sum: 16
 
 
-class TransmitSettling(wiring.Component):
-    """Joins judged frames with their blocks' statistics and settles how each frame leaves.
+class TransmitResolving(wiring.Component):
+    """Joins judged frames with their blocks' statistics and resolves how each frame leaves.
 
     A frame leaves raw (EXPANDED) if shim and block are no shorter than its payload. Otherwise this computes
     the lengths and checksums of the wire form (RFC 1624). A frame leaves raw, too (AMBIGUOUS), if its wire
