@@ -123,7 +123,6 @@ def replay(
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
     capture = _captured(pcap, skip_broken)
-    frames = capture.frames
     chosen(codec, mode)
     check_bf16(codec, bf16)
     if waves is not None:
@@ -147,13 +146,13 @@ def replay(
             chosen(found.name, mode)
             config = replace(found.config(k, mode), learn_phases=learn_phases)
             step("replaying")
-            done = run(nic, frames, config, bar)
+            done = run(nic, capture.frames, config, bar)
             figures = None
             if measure:
                 nic.reset()
                 figures = performance.measure(nic, step)
         step("comparing the codecs")
-        compared = ratios(frames, bf16=found.bf16, learn_phases=learn_phases)
+        compared = ratios(capture.frames, bf16=found.bf16, learn_phases=learn_phases)
     if capture.broken:
         output.console.print(f"{capture.broken} broken frames of the capture left out")
     print_tables(output.console, pcap, done.totals, figures, compared)
@@ -161,10 +160,8 @@ def replay(
         writer = PcapWriter(out_pcap)
         writer.write(done.wire)
         writer.close()
-    facts |= {
-        "capture": str(pcap), "broken_frames": capture.broken, "bound": k, "codec": found.name, "mode": mode,
-        "bf16": found.bf16, "learn_phases": learn_phases,
-    }  # fmt: skip
-    output.write(facts | _results(done.totals, compared, figures), done.frames(frames))
+    facts |= {"capture": str(pcap), "broken_frames": capture.broken}
+    facts |= {"bound": k, "codec": found.name, "mode": mode, "bf16": found.bf16, "learn_phases": learn_phases}
+    output.write(facts | _results(done.totals, compared, figures), done.frames(capture.frames))
     if figures and (misses := figures.shortfalls()):
         raise ReplayError(f"{len(misses)} figures miss their limit, the first: {misses[0]}")

@@ -98,8 +98,7 @@ def pays(
         scene = Scenario(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
-            form=form, topology=topology,
-            gradients=gradients, buckets=buckets, overlap=overlap,
+            form=form, topology=topology, gradients=gradients, buckets=buckets, overlap=overlap,
             group=group_size, oversubscription=oversubscription, down=down,
         )  # fmt: skip
     host = measure.host()
@@ -116,11 +115,7 @@ def pays(
     study.conditions.append(title)
     study.table("", {name: partial(text, found) for name, text in WAYS.items()}, found.options)
     if trial is not None:
-        study.show(
-            f"Simulated host by host, {nodes} nodes, jitter {jitter:g}: the last host is done after "
-            f"{trial.last * 1e3:.3f} ms, the median after {trial.median * 1e3:.3f}; without jitter "
-            f"{trial.even * 1e3:.3f} ms ({trial.last / trial.even:.2f} times)"
-        )
+        study.show(f"Simulated host by host, {nodes} nodes, jitter {jitter:g}: {trial}")
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
     study.rows = rows_of(found)
     study.facts = {

@@ -26,6 +26,13 @@ class Simulated(NamedTuple):
     last: float
     even: float
 
+    def __str__(self) -> str:
+        return (
+            f"the last host is done after {self.last * 1e3:.3f} ms, the median after "
+            f"{self.median * 1e3:.3f}; without jitter {self.even * 1e3:.3f} ms "
+            f"({self.last / self.even:.2f} times)"
+        )
+
 
 def _levels(scene: Scenario) -> list[tuple[int, float, int]]:
     """List axis (0: across groups), seconds of a step, and steps, in the order in which they run."""
