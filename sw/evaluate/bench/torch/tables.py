@@ -8,7 +8,7 @@ from typing import Any
 from ....commands.console import Table
 from ....commands.study import Figure
 from ....netns import rate_text
-from ..trainings.grid import Row, groups, where
+from ..common.rows import Row, groups, where
 
 SYSTEMS = {
     "plain": "DDP", "fp16": "torch's fp16 hook", "bf16": "torch's bf16 hook", "powersgd": "PowerSGD, rank 2",

@@ -17,8 +17,9 @@ from ....commands.study import Curve, Draw, Panel, Study, flat, measurement, pan
 from ...training import Floats, Parameters, count_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
+from ..common.rows import Row, where
 from .exchanges import AUTO, Compressor, Ours, Simulated
-from .grid import Case, Row, crossed, require, where
+from .grid import Case, crossed, require
 from .rivals import RIVALS
 
 OURS: dict[str, CodecName] = {"planes": "planes", "bounded": "paper"}

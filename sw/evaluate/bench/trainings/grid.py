@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The trainings that the studies compare, one row each, and tables of such rows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +10,13 @@ from ....commands.console import Table
 from ....commands.study import Columns
 from ...training import Floats, Model, Parameters, Trainer, loop
 from ...training.data import require_digits
+from ..common.rows import Row
 from .exchanges import Simulated
 
 CHANNELS = (8, 16)
 """Of the CNN."""
 BATCH = 128
 """Samples of all ranks together in a step."""
-Row = Mapping[str, Any]
 Cell = Callable[[Sequence[Row]], str]
 
 
@@ -63,19 +63,6 @@ class Case(NamedTuple):
         raw = 8 * trainer.weights.size * (self.ranks - 1) / self.ranks
         sent = exchange.sent if exchange else raw
         return {"loss": trainer.loss(), "accuracy": trainer.accuracy(), "sent": sent}
-
-
-def where(rows: Iterable[Row], **values: Any) -> list[Row]:
-    """Return the rows that have these values."""
-    return [row for row in rows if all(row[name] == value for name, value in values.items())]
-
-
-def groups(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the rows by their values of these names, in the order in which the values come."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[name] for name in names), []).append(row)
-    return found
 
 
 def average(rows: Sequence[Row], name: str) -> float:

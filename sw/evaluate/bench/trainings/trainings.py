@@ -16,8 +16,9 @@ from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, 
 from ....system.options import one_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
+from ..common.rows import Row, groups, where
 from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, RawBf16, Simulated, planes
-from .grid import BATCH, Case, Row, average, crossed, groups, require, where
+from .grid import BATCH, Case, average, crossed, require
 
 DTYPES = ("float32", "bfloat16")
 VARIANTS = tuple(product(SCALES, (False, True)))
