@@ -32,7 +32,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ns": 1e-9, "us": 1e
 
 
 def _given(metavar: str, help: str) -> Any:
-    """Make an option for a text with a unit."""
+    """Make an option with a name for its value."""
     return typer.Option(metavar=metavar, help=help)
 
 
@@ -254,6 +254,14 @@ def scale_of(text: str | None, where: str, ratio: str) -> Scale:
     return scale
 
 
+def _number(text: str) -> Ratio:
+    try:
+        return constant(float(text))
+    except ValueError:
+        names = ", ".join((SYNTHETIC, *TABLE_III))
+        raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+
+
 def ratio_of(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
     """Return the ratio by number of nodes that a text asks for; a usage error names the text."""
     if text == SYNTHETIC:
@@ -261,13 +269,7 @@ def ratio_of(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
     try:
         if text.endswith(".npy"):
             return of_file(Path(text), codec, scale)
-        try:
-            found = published(text, bound) if text in TABLE_III else constant(float(text))
-        except ValueError:
-            if text in TABLE_III:
-                raise
-            names = ", ".join((SYNTHETIC, *TABLE_III))
-            raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+        found = published(text, bound) if text in TABLE_III else _number(text)
         return lambda nodes: found
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(f"--ratio: {error}") from error
