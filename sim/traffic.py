@@ -82,22 +82,22 @@ def good(source: random.Random, long_share: float = 0.01) -> bytes:
     payload = lanes(source, _count(source, long_share))
     if source.random() < 0.04:
         payload += source.randbytes(source.randint(1, 3))
-    ip: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tos": source.choice((0x28, 0x28, 0x28, 0x2A, 0x2B, 0x28, 0x00, 0x29, 0x68)),
         "source": packets.SOURCE + source.choice((0, 0, 0, 1, 1 << 20)),
         "identification": source.getrandbits(16),
     }
-    ip["vlan"] = source.getrandbits(16) if source.random() < 0.2 else None
-    ip["padding"] = source.randbytes(source.choice((0, 0, 0, 1, 6, 40)))
-    ip |= {"source_port": source.choice(_PORTS), "destination_port": _PORT}
+    fields["vlan"] = source.getrandbits(16) if source.random() < 0.2 else None
+    fields["padding"] = source.randbytes(source.choice((0, 0, 0, 1, 6, 40)))
+    fields |= {"source_port": source.choice(_PORTS), "destination_port": _PORT}
     if source.random() < 0.25:
-        return packets.udp(payload, **ip)
+        return packets.udp(payload, **fields)
     flags = source.choice(_FLAGS)
     # Flows keep their grid most of the time.
     sequence = 4 * source.getrandbits(30) + (source.randrange(4) if source.random() < 0.1 else 0)
     sequence -= bool(flags & packets.SYN)
     options = source.randbytes(4 * source.choice((0, 0, 0, 3, 3, 3, 5, 10, source.randrange(11))))
-    return packets.tcp(payload, sequence=sequence, flags=flags, tcp_options=options, **ip)
+    return packets.tcp(payload, sequence=sequence, flags=flags, tcp_options=options, **fields)
 
 
 def _flip(source: random.Random, frame: bytearray) -> None:

@@ -245,7 +245,7 @@ def run(
         check_congestion(congestion)
     if verilog is not None:
         verilog_for(["rtl"], None, verilog, lambda text: None)
-    files, place = Output(report_file), environment(seed)
+    files, machine = Output(report_file), environment(seed)
     if pcap is not None:
         pcap.mkdir(parents=True, exist_ok=True)
     require()
@@ -256,7 +256,7 @@ def run(
     report = _measured(plan, errors, shown, out)
     if not quiet:
         _print_end(errors, report, kinds)
-    files.write({**report.as_dict(), "environment": place})
+    files.write({**report.as_dict(), "environment": machine})
     return report.status
 
 

@@ -115,10 +115,12 @@ def lanes(kind: LaneType) -> dict[str, Any]:
     z = np.array(numbers, np.uint32)
     integers = " ".join(f"{number:x}" for number in numbers)
     decoder = [
-        {"k": k, "e0": 127 - k, "integers": integers, "outputs": _hex(lossy, kind)}
+        {
+            "k": k, "e0": 127 - k, "integers": integers,
+            "outputs": _hex(planes.decompress_lanes(z, 127 - k, kind), kind),
+        }
         for k in (wire.MIN_K, wire.DEFAULT_K, wire.MAX_K)
-        for lossy in (planes.decompress_lanes(z, 127 - k, kind),)
-    ]
+    ]  # fmt: skip
     return {"inputs": _hex(inputs, kind), "compress": sets, "decompress": decoder}
 
 

@@ -24,9 +24,13 @@ from .flows import FlowTable
 from .frame import EngineConfig, Result, receive, transmit
 
 SPECIAL_EXPONENTS = (0, 1, 2, 7, 8, 63, 64, 100, 200, 254, 255)
-_LOW = ((1, 1, 1), (1, 1, 255), (1, 127, 127), (1, 127, 255), (100, 110, 120))
-_HIGH = ((117, 117, 117), (127, 127, 127), (127, 127, 255))
-RAW_PARAMETERS = tuple(Parameters(*numbers) for numbers in (*_LOW, *_HIGH))
+RAW_PARAMETERS = tuple(
+    Parameters(*numbers)
+    for numbers in (
+        (1, 1, 1), (1, 1, 255), (1, 127, 127), (1, 127, 255), (100, 110, 120), (117, 117, 117),
+        (127, 127, 127), (127, 127, 255),
+    )
+)  # fmt: skip
 """Valid, but of neither mode: both ends of every range, and shifts that leave nothing."""
 DECODER_BASES = (0, 1, 2, 7, 8, 119, 122, 127, 254, 255)
 
