@@ -24,7 +24,9 @@ def draw(path: Path, capacity: Mapping[str, Any], entry: Entry) -> None:
         for name, each in found.items()
     }
     clocks: dict[str, dict[str, float | None]] = {
-        name: {"_": each.mhz} for name, each in found.items() if each.mhz
+        name: {"_": each.mhz}  # a label that no legend shows
+        for name, each in found.items()
+        if each.mhz
     }
     others = len(shares) - len(clocks)
     reason = f"\n{others} others: no route of their own\n(inceptionn report --route)" if others else ""
