@@ -149,4 +149,4 @@ def emit(shell: wiring.Component, module: str, sources: dict[str, str] | None = 
 
     ``sources`` as for :func:`~inceptionn.hdl.verilog.to_rtlil`.
     """
-    return convert(shell, module, platform=CrossingPlatform(), own_clocks=True, sources=sources)
+    return convert(shell, module, platform=CrossingPlatform(), has_clocks=True, sources=sources)

@@ -95,12 +95,12 @@ def _no_garbage_collection() -> Iterator[None]:
 
 @_no_garbage_collection()
 def to_rtlil(
-    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
+    component: wiring.Component, name: str, *, platform: Any = None, has_clocks: bool = False,
     sources: dict[str, str] | None = None, lines: bool = False,
 ) -> str:  # fmt: skip
     """Emit ``component`` as RTLIL (Yosys's intermediate form), with module name ``name``.
 
-    Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. With ``own_clocks`` the component
+    Its ports are ``aclk``, ``aresetn``, then those of :func:`flat_ports`. With ``has_clocks`` the component
     makes its clock domains from its own ports, and the first two are omitted. The same component gives the
     same bytes, without any source path, so the text can be the component's key in a cache. ``sources`` gets
     the Verilog name of each module, and where it comes from: ``"hdl/nic.py:Nic"``. With ``lines`` each cell
@@ -108,7 +108,7 @@ def to_rtlil(
     """
     top: Any = component
     ports = flat_ports(component)
-    if not own_clocks:
+    if not has_clocks:
         top = _Clocked(component)
         ports = top.ports
     design = Fragment.get(top, platform).prepare(ports=ports, hierarchy=(name,))
@@ -191,13 +191,13 @@ def to_verilog(text: str) -> str:
 
 
 def convert(
-    component: wiring.Component, name: str, *, platform: Any = None, own_clocks: bool = False,
+    component: wiring.Component, name: str, *, platform: Any = None, has_clocks: bool = False,
     sources: dict[str, str] | None = None,
 ) -> str:  # fmt: skip
     """Emit ``component`` as Verilog-2001, module ``name``, with ports ``aclk``, ``aresetn``, then its own.
 
-    The same input gives the same bytes (see `to_rtlil`, also for ``own_clocks`` and ``sources``, and
+    The same input gives the same bytes (see `to_rtlil`, also for ``has_clocks`` and ``sources``, and
     `to_verilog`).
     """
-    text = to_rtlil(component, name, platform=platform, own_clocks=own_clocks, sources=sources)
+    text = to_rtlil(component, name, platform=platform, has_clocks=has_clocks, sources=sources)
     return to_verilog(text)

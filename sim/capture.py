@@ -113,8 +113,8 @@ def _unpacked(data: bytes, path: Path) -> tuple[bytes, bool]:
 def _zstd(path: Path) -> tuple[Callable[[Any], Any], tuple[type[Exception], ...]]:
     """Return what opens files of zstd, and its errors: Python's own from 3.14 on, or a package's."""
     with suppress(ModuleNotFoundError):
-        own = import_module("compression.zstd")
-        return own.open, (own.ZstdError,)
+        zstd = import_module("compression.zstd")
+        return zstd.open, (zstd.ZstdError,)
     with suppress(ModuleNotFoundError):
         package = import_module("zstandard")
         reader = package.ZstdDecompressor().stream_reader

@@ -73,12 +73,12 @@ def _sources() -> str:
     return digest(version("amaranth"), *texts)
 
 
-def emit(component: Any, module: str, *, own_clocks: bool = False, known_as: str = "") -> str:
+def emit(component: Any, module: str, *, has_clocks: bool = False, known_as: str = "") -> str:
     """Emit the Verilog of ``component``, a ``wiring.Component`` or a factory of one, as ``module``.
 
     The text is cached by the circuit, which takes seconds to make for a NIC. ``known_as`` tells the component
     and its parameters from all others: the text is then cached by that and the sources, and a factory is
-    only called if it is not there. ``own_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
+    only called if it is not there. ``has_clocks``: as for `inceptionn.hdl.verilog.to_rtlil`.
     """
     from inceptionn.hdl.verilog import to_rtlil, to_verilog
 
@@ -86,10 +86,10 @@ def emit(component: Any, module: str, *, own_clocks: bool = False, known_as: str
         folder = build_root() / f"verilog-{digest(known_as, module, _sources())}"
         with built_once(folder) as scratch:
             if scratch is not None:
-                (scratch / "module.v").write_text(emit(component, module, own_clocks=own_clocks))
+                (scratch / "module.v").write_text(emit(component, module, has_clocks=has_clocks))
         return (folder / "module.v").read_text()
     instance = component() if callable(component) else component
-    rtlil = to_rtlil(instance, module, own_clocks=own_clocks)
+    rtlil = to_rtlil(instance, module, has_clocks=has_clocks)
     folder = build_root() / f"verilog-{digest(rtlil, Path(to_verilog.__code__.co_filename).read_text())}"
     with built_once(folder) as scratch:
         if scratch is not None:

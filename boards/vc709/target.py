@@ -34,15 +34,15 @@ def _target(board: Board, options: Options) -> Target:
     clocks.append(Clock("s_axil_aclk", board.clock_mhz, "registers; any clock"))
     interfaces = []
     for n in range(ports):
-        own = (f"s2c{n}_aresetn", f"c2s{n}_aresetn")
+        names = (f"s2c{n}_aresetn", f"c2s{n}_aresetn")
         what = f"of port {n}; with the other one its engine pair"
-        resets += [Reset(name, "low", f"{name[:3].upper()} {what}") for name in own]
+        resets += [Reset(name, "low", f"{name[:3].upper()} {what}") for name in names]
         user = "descriptor's user word; not used"
         interfaces += [
-            Interface(f"s_axis_s2c{n}", "axis", "slave", "user_clk", own[:1], "from the packet DMA", user),
-            Interface(f"m_axis_s2c{n}", "axis", "master", "user_clk", own[:1], "to the virtual FIFO"),
-            Interface(f"s_axis_c2s{n}", "axis", "slave", "user_clk", own[1:], "from the virtual FIFO"),
-            Interface(f"m_axis_c2s{n}", "axis", "master", "user_clk", own[1:], "to the packet DMA"),
+            Interface(f"s_axis_s2c{n}", "axis", "slave", "user_clk", names[:1], "from the packet DMA", user),
+            Interface(f"m_axis_s2c{n}", "axis", "master", "user_clk", names[:1], "to the virtual FIFO"),
+            Interface(f"s_axis_c2s{n}", "axis", "slave", "user_clk", names[1:], "from the virtual FIFO"),
+            Interface(f"m_axis_c2s{n}", "axis", "master", "user_clk", names[1:], "to the packet DMA"),
         ]
     resets.append(Reset("s_axil_aresetn", "low", "registers' bus"))
     interfaces.append(Interface("s_axil", "axil", "slave", "s_axil_aclk", ("s_axil_aresetn",), "registers"))

@@ -183,7 +183,7 @@ class AsyncQueue(wiring.Component):
         sides = {"write": self.write_domain, "read": self.read_domain}
         holds: dict[str, Any] = {}
         asks: dict[str, Any] = {}
-        for (name, own), other in zip(sides.items(), reversed(sides.values()), strict=True):
+        for (name, domain), other in zip(sides.items(), reversed(sides.values()), strict=True):
             names = ("at_once", "caught", "asked", "answer")
             at_once, caught, asked, answer = (Signal(name=f"{name}_{part}") for part in names)
             request = Signal(name=f"{name}_request", reset_less=True)
@@ -193,20 +193,20 @@ class AsyncQueue(wiring.Component):
                 "request": request, "pending": pending, "asked_before": asked_before,
                 "at_once": at_once, "caught": caught, "asked": asked, "answer": answer,
             }  # fmt: skip
-            reset = ResetSignal(own, allow_reset_less=True)
-            m.submodules[f"{name}_at_once"] = AsyncFFSynchronizer(reset, at_once, o_domain=own)
+            reset = ResetSignal(domain, allow_reset_less=True)
+            m.submodules[f"{name}_at_once"] = AsyncFFSynchronizer(reset, at_once, o_domain=domain)
             m.submodules[f"{name}_caught"] = FFSynchronizer(
-                at_once, caught, o_domain=own, init=1, reset_less=False
+                at_once, caught, o_domain=domain, init=1, reset_less=False
             )
             m.submodules[f"{name}_asked"] = FFSynchronizer(request, asked, o_domain=other)
-            m.submodules[f"{name}_answer"] = FFSynchronizer(asked_before, answer, o_domain=own)
+            m.submodules[f"{name}_answer"] = FFSynchronizer(asked_before, answer, o_domain=domain)
             m.d[other] += asked_before.eq(asked)
             with m.If(request):
-                m.d[own] += request.eq(caught | ~answer)
+                m.d[domain] += request.eq(caught | ~answer)
             with m.Elif(answer):
-                m.d[own] += pending.eq(pending | caught)
+                m.d[domain] += pending.eq(pending | caught)
             with m.Else():
-                m.d[own] += [request.eq(pending | caught), pending.eq(0)]
+                m.d[domain] += [request.eq(pending | caught), pending.eq(0)]
             holds[name] = caught | request | pending
             asks[name] = answer, asked | asked_before
         write_clear = asks["write"][0] | asks["read"][1]

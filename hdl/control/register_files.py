@@ -125,8 +125,8 @@ def _tables(registers: list[Register]) -> list[str]:
 
 def _differences(codec: str) -> list[str]:
     """Return the section on how a codec's map differs from that of the paper's codec."""
-    own = registers_of(codec)
-    gone = {register.name for register in REGISTERS} - {register.name for register in own}
+    mine = registers_of(codec)
+    gone = {register.name for register in REGISTERS} - {register.name for register in mine}
     names = ", ".join(f"`{register.name}`" for register in REGISTERS if register.name in gone)
     return [
         "",
@@ -137,7 +137,7 @@ def _differences(codec: str) -> list[str]:
         *([f"- It has no {names}."] if names else []),
         "- These differ or are new:",
         "",
-        *_tables(_new(own, REGISTERS)),
+        *_tables(_new(mine, REGISTERS)),
     ]
 
 

@@ -99,11 +99,11 @@ def row(settings: dict[str, Any], x: NDArray[Any], **made: Any) -> dict[str, Any
 
 def lanes(kind: LaneType) -> dict[str, Any]:
     """Make ``planes_lanes.json`` or ``bf16_lanes.json``: the lane codec, both ways."""
-    own, sign = _CASES[kind], 8 * kind.bytes - 1
+    cases, sign = _CASES[kind], 8 * kind.bytes - 1
     edges = [
-        s << sign | e << kind.mantissa_bits | m for e in EXPONENTS for m in own.mantissas for s in (0, 1)
+        s << sign | e << kind.mantissa_bits | m for e in EXPONENTS for m in cases.mantissas for s in (0, 1)
     ]
-    inputs = np.array(list(dict.fromkeys([*own.special, *edges])), _word(kind))
+    inputs = np.array(list(dict.fromkeys([*cases.special, *edges])), _word(kind))
     sets = []
     for k in BOUNDS:
         found = planes.compress_lanes(inputs, 127 - k, kind)
@@ -129,20 +129,20 @@ def blocks(kind: LaneType) -> dict[str, Any]:
 
     Those of fp32 have streams, too.
     """
-    own, good = _CASES[kind], []
+    cases, good = _CASES[kind], []
     for name in values.KINDS:
         for k in BOUNDS if name == "edges" else (wire.DEFAULT_K,):
-            for count in own.edge_counts if name == "edges" else own.counts:
+            for count in cases.edge_counts if name == "edges" else cases.counts:
                 good.append(_block(k, name, count, kind))
     good.append(_block(wire.DEFAULT_K, "gradients", kind.max_lanes, kind))
-    source = random.Random(own.seed)
+    source = random.Random(cases.seed)
     decoded = []
     for code, size in enumerate(kind.code_bytes):  # any pattern decodes, one that no encoder makes too
         block = bytes([code, 0]) + source.randbytes(size)
         output = planes.decompress_block(block, kind.group_lanes, 117, kind).tobytes()
         decoded.append({"k": 10, "count": kind.group_lanes, "block": block.hex(), "output": output.hex()})
     malformed = []
-    for name, count, text in own.malformed:
+    for name, count, text in cases.malformed:
         _, _, fault = planes.examine_block(bytes.fromhex(text), count, 117, kind=kind)
         assert fault is not None
         malformed.append(

@@ -214,7 +214,7 @@ def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path
     header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
     header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"
     files = {
-        f"{top}.v": emit(pins, top, own_clocks=True, known_as=top),
+        f"{top}.v": emit(pins, top, has_clocks=True, known_as=top),
         "top.h": header,
         **{path.name: path.read_text() for path in _HARNESS},
     }

@@ -66,9 +66,9 @@ def system() -> Finding:
 def codec() -> Finding:
     """Check the codec: its path, whether it keeps its bound, and its speed."""
     x = np.random.default_rng(1).normal(scale=1e-2, size=100_003).astype(np.float32)
-    own = Codec()
-    back = own.decompress(own.compress(x), x.size)
-    if not np.array_equal(back, own.lossy(x)) or np.abs(back - x).max() > own.error_bound:
+    coder = Codec()
+    back = coder.decompress(coder.compress(x), x.size)
+    if not np.array_equal(back, coder.lossy(x)) or np.abs(back - x).max() > coder.error_bound:
         return Finding("codec", "failed", f"path {codec_module.active_path()} breaks its error bound")
     rates = speed(count=_SPEED_LANES, repeats=3)
     path, others = codec_module.active_path(), ", ".join(codec_module.available_paths())

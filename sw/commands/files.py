@@ -27,7 +27,7 @@ from ..system.text import printable
 from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
 from .codec_option import CodecOption, ModeOption, chosen
 from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
-from .own_codec import OwnCodec, own_codec
+from .user_codec import UserCodec, user_codec
 
 SUFFIX = ".inc"
 DTYPES = ("float32", "float16", "bfloat16")
@@ -136,7 +136,7 @@ def inspect(
     codec: CodecOption = None,
     mode: ModeOption = None,
     scale: Scale = "0",
-    own: OwnCodec = None,
+    given: UserCodec = None,
     plot: PlotFile = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -147,7 +147,7 @@ def inspect(
     compared as it is, without a scale.
     """
     out = Output(json_file, plot=plot)
-    coder, other = _codec(bound, codec, mode), own_codec(own)
+    coder, other = _codec(bound, codec, mode), user_codec(given)
     with file.open("rb") as opened:
         is_message = opened.read(len(message.MAGIC)) == message.MAGIC
     errors = None
@@ -195,12 +195,12 @@ def _inspect_array(
     _print_classes(console, coder.spec, counts)
     errors = Errors(coder, values, used)
     _print_errors(console, errors)
-    own_scale = scale_exponent(values, wire.PLANES.codec)
-    scales = sorted({0, own_scale}, key=abs) if scale == "0" else [used]
+    auto_scale = scale_exponent(values, wire.PLANES.codec)
+    scales = sorted({0, auto_scale}, key=abs) if scale == "0" else [used]
     found = choices(values, scales, array.itemsize)
     best = recommended(found)
     effect = None if other is None else effect_of(other, values, item=array.itemsize)
-    _print_choices(console, [each for each in found if each.scale == used], best, own_scale, effect)
+    _print_choices(console, [each for each in found if each.scale == used], best, auto_scale, effect)
     if strange := values.size - int(np.isfinite(values).sum()):
         console.print(
             f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
@@ -279,12 +279,12 @@ def _print_errors(console: Console, errors: Errors) -> None:
 
 
 def _print_choices(
-    console: Console, found: list[Choice], best: Choice | None, auto: int, own: Effect | None
+    console: Console, found: list[Choice], best: Choice | None, auto: int, peer: Effect | None
 ) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
-    sections = [own, *(each for each in found if each.variant != wire.BOUNDED and each.k == found[0].k)]
-    for effect in [*found, *([] if own is None else [own])]:
+    sections = [peer, *(each for each in found if each.variant != wire.BOUNDED and each.k == found[0].k)]
+    for effect in [*found, *([] if peer is None else [peer])]:
         if effect in sections:
             table.add_section()
         table.add_row(

@@ -173,13 +173,13 @@ def measurement(
             study.finish()
 
         shown = signature(fill, eval_str=True)
-        _, *own = shown.parameters.values()
+        _, *options = shown.parameters.values()
         kinds = {"json_file": JsonFile, "csv_file": CsvFile} | ({"plot": PlotFile} if plot else {})
         added = [
             Parameter(option, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             for option, kind in kinds.items()
         ]
-        command.__signature__ = shown.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        command.__signature__ = shown.replace(parameters=[*options, *added])  # type: ignore[attr-defined]
         command.__doc__, command.__name__, command.__module__ = fill.__doc__, fill.__name__, fill.__module__
         return command
 

@@ -71,8 +71,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         _sync(target.parent)
     except OSError as error:
         named = target if error.filename is None else Path(error.filename)
-        own = named == target or named.name.startswith(PREFIX) or named.parent == _DESCRIPTORS
-        if error.errno is None or not own:
+        ours = named == target or named.name.startswith(PREFIX) or named.parent == _DESCRIPTORS
+        if error.errno is None or not ours:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:

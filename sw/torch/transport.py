@@ -172,7 +172,7 @@ def _rendezvous(
             random = os.urandom(32).hex()
             try:
                 secret = shared(random.encode())
-                here, name = _own_address(store, size, limit, host)
+                here, name = _listening_address(store, size, limit, host)
                 listener = listen((here, 0))
             except (TransportError, ValueError) as error:
                 store.set(_PLACE, f"{error}\n")
@@ -212,7 +212,7 @@ def _reasons(store: dist.Store, size: int) -> str:
     return "; ".join(said)
 
 
-def _own_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:
+def _listening_address(store: dist.Store, size: int, limit: timedelta, host: str | None) -> tuple[str, str]:
     """Return the address at which rank 0 listens, and the name by which the others find it."""
     if host is not None:
         return host, host

@@ -71,9 +71,9 @@ def _not_allowed(pid: int, number: int | None) -> ProcessError:
 def _duplicate(pid: int, pidfd: int, fd: int) -> socket.socket | None:
     """Return a handle to another process's socket; None if it was closed meanwhile."""
     libc = ctypes.CDLL(None, use_errno=True)
-    own = libc.syscall(_SYS_PIDFD_GETFD, pidfd, fd, 0)
-    if own >= 0:
-        return socket.socket(fileno=own)
+    duplicate = libc.syscall(_SYS_PIDFD_GETFD, pidfd, fd, 0)
+    if duplicate >= 0:
+        return socket.socket(fileno=duplicate)
     number = ctypes.get_errno()
     if number == errno.EBADF:
         return None

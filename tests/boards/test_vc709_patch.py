@@ -59,7 +59,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     assert target.make is not None
     path = tmp_path_factory.mktemp("vc709")
     (path / "patch_trd.py").write_text(text("vc709/patch_trd.py"))
-    (path / "ports.json").write_text(json.dumps({"ports": port_table(target.make(), own_clocks=True)}))
+    (path / "ports.json").write_text(json.dumps({"ports": port_table(target.make(), has_clocks=True)}))
     return path
 
 

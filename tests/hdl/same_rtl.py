@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,11 @@ def emit(folder: Path, only: str, everything: bool) -> None:
     """Write each circuit's RTLIL to ``folder``."""
     from inceptionn.hdl.verilog import to_rtlil
 
-    for name, factory, module, own_clocks in circuits(everything):
+    # The word of an older BASE.
+    option = "has_clocks" if "has_clocks" in signature(to_rtlil).parameters else "own_clocks"
+    for name, factory, module, has_clocks in circuits(everything):
         if re.search(only, name):
-            text = to_rtlil(factory(), module, own_clocks=own_clocks)
+            text = to_rtlil(factory(), module, **{option: has_clocks})
             (folder / f"{name}.il").write_text(text)
 
 

@@ -45,12 +45,12 @@ def draw(figure: Any, scene: Scenario, found: dict[str, Any], title: str) -> Non
         ("nodes", "nodes", scene.nodes, "nodes", nodes),
     )
     sketches = []
-    for side, key, own, label, ticks in sides:
+    for side, key, mark, label, ticks in sides:
         data = found[side]
         curves = [
             Curve("against ring raw", data[key], data["over_raw"], "C0"),
             Curve("against ring bf16", data[key], data["over_bf16"], "C1"),
-            Curve("this scenario", [own, own], [here.over_raw, here.over_bf16], "ko"),
+            Curve("this scenario", [mark, mark], [here.over_raw, here.over_bf16], "ko"),
         ]
         axes = {"xscale": "log", "xlabel": label, "ylim": (0, None)}
         sketches.append(Panel(curves=curves, axes=axes, ticks=ticks, across=(1, "")))

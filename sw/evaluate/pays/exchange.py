@@ -148,11 +148,11 @@ def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, uni
     summed = unit * ranks
     wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder
-    own = sub / coder.compress + sub / coder.lossy if coder else 0.0
+    first = sub / coder.compress + sub / coder.lossy if coder else 0.0
     each = sub / coder.decompress if coder else 0.0
     each += sub / form.widen if form.widen else 0.0
     stack = _stack(host, form, sub, summed)
-    yield _Step(wire, own + each, stack, device, 1)
+    yield _Step(wire, first + each, stack, device, 1)
     if ranks > 2:
         yield _Step(wire, each, stack, device, ranks - 2)
 

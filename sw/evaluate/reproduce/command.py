@@ -14,8 +14,8 @@ import typer
 from ...commands import report
 from ...commands.console import Console, JsonFile, Output, new_progress, tracked
 from ...commands.environment import environment
-from ...commands.own_codec import OwnCodec, own_codec
 from ...commands.study import Columns, tabulated
+from ...commands.user_codec import UserCodec, user_codec
 from ..training.data import require_digits
 from .artefact import Artefact
 
@@ -97,9 +97,9 @@ def _command(source: Source) -> Callable[..., None]:
         torch: WithTorch = True,
         network: WithNetwork = True,
         json_file: JsonFile = None,
-        own: OwnCodec = None,
+        given: UserCodec = None,
     ) -> None:
-        codec, output = own_codec(own), Output(json_file)
+        codec, output = user_codec(given), Output(json_file)
         require_digits()
         made = _artefact(
             out, source.name, output.console, seed, quick=quick, torch=torch, network=network, codec=codec
@@ -114,7 +114,7 @@ def _command(source: Source) -> Callable[..., None]:
 
     if not source.codec:  # the option is not for this artefact
         shown = signature(command, eval_str=True)
-        parameters = [each for each in shown.parameters.values() if each.name != "own"]
+        parameters = [each for each in shown.parameters.values() if each.name != "given"]
         command.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__doc__ = source.text
     return command

@@ -53,15 +53,15 @@ def test_real_gradients_are_those_of_workers_that_learn() -> None:
 
 def test_own_values(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
-    first, second = data.own(tmp_path / "x.npy", 4, 2)
+    first, second = data.of_file(tmp_path / "x.npy", 4, 2)
     assert first.tolist() == [0, 1, 2, 3]
     assert second.tolist() == [4, 5, 0, 1]
     np.save(tmp_path / "y.npy", np.arange(6))
     with pytest.raises(TypeError, match=r"y\.npy must hold float32.* values, not int64: np.save"):
-        data.own(tmp_path / "y.npy", 4, 1)
+        data.of_file(tmp_path / "y.npy", 4, 1)
     (tmp_path / "z.npy").write_bytes(b"no array")
     with pytest.raises(ValueError, match=r"z\.npy is not a \.npy file, or its header is damaged$"):
-        data.own(tmp_path / "z.npy", 4, 1)
+        data.of_file(tmp_path / "z.npy", 4, 1)
 
 
 def test_best_of_rounds() -> None:
@@ -127,7 +127,7 @@ def row(name: str, threads: int = 1, variant: str = "bounded", **values: float) 
         "small_compress": 1e-6, "small_decompress": 2e-6, "memory_compress": 1.0, "memory_decompress": 1.05,
     }  # fmt: skip
     values = defaults | values
-    return bench.Row(data="d", name=name, kind=bench.OWN, threads=threads, variant=variant, **values)
+    return bench.Row(data="d", name=name, kind=bench.OURS, threads=threads, variant=variant, **values)
 
 
 def test_figures_by_hand() -> None:

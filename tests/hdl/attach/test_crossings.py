@@ -72,7 +72,7 @@ def verilog(name: str, slaves: int = 0) -> str:
         part = ClockPorts(part, "master", "slave")
     else:
         part = _Banks(slaves)
-    return convert(part, name, platform=CrossingPlatform(), own_clocks=True)
+    return convert(part, name, platform=CrossingPlatform(), has_clocks=True)
 
 
 def run(name: str, folder: Path, slaves: int = 0, /, **parameters: int) -> None:

@@ -195,7 +195,7 @@ _MACS = {"rgmii": RgmiiMac, "rmii": RmiiMac}
 )
 def test_bench(interface: str, speed: int, tmp_path: Path) -> None:
     source = tmp_path / f"{interface}_mac.v"
-    source.write_text(convert(_MACS[interface](), f"{interface}_mac", own_clocks=True))
+    source.write_text(convert(_MACS[interface](), f"{interface}_mac", has_clocks=True))
     parameters = {"interface": interface, "speed": speed}
     run_bench(source, source.stem, Path(__file__).with_name("mac_bench.py"), parameters=parameters)
 
@@ -203,7 +203,7 @@ def test_bench(interface: str, speed: int, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("port") / "rgmii_port.v"
-    source.write_text(convert(RgmiiPort(), "rgmii_port", own_clocks=True))
+    source.write_text(convert(RgmiiPort(), "rgmii_port", has_clocks=True))
     return source
 
 

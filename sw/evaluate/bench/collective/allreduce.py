@@ -82,7 +82,7 @@ def allreduce(
         require_digits()
     item = 2 if halves else 4
     count = size * 1_000_000 // item
-    given = None if file is None else {file.name: data.own(file, count, hosts)}
+    given = None if file is None else {file.name: data.of_file(file, count, hosts)}
     require()
     if MPI in names and not with_mpi():
         names.remove(MPI)

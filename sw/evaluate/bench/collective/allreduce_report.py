@@ -99,8 +99,8 @@ def tables_of(results: Results) -> Iterator[Table]:
     """
     for data, op in product(results.each("data"), results.each("op")):
         rows = {
-            name: own for name in results.each("variant")
-            if (own := [row for key, row in results.rows.items() if key[1:] == (data, op, name)])
+            name: these for name in results.each("variant")
+            if (these := [row for key, row in results.rows.items() if key[1:] == (data, op, name)])
         }  # fmt: skip
         columns: Columns[str] = {
             "": str,

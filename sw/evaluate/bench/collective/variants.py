@@ -47,8 +47,8 @@ class Variant(NamedTuple):
         found: dict[str, Any] = {"algorithm": self.algorithm, "scale": scale, "path": "off"}
         if self.by is not None:
             # One thread: the ranks of all hosts share this machine's processors.
-            own = isinstance(self.by, CodecVariant)
-            found["codec"] = Codec(bound, *self.by, threads=1) if own else BFloat16()
+            ours = isinstance(self.by, CodecVariant)
+            found["codec"] = Codec(bound, *self.by, threads=1) if ours else BFloat16()
             found["path"] = "software"
         if self.algorithm not in RING_ALGORITHMS:
             found["legs"] = self.legs

@@ -73,7 +73,7 @@ def saved(folder: Path, name: str, arrays: Sequence[Any]) -> list[str]:
     return list(map(str, paths))
 
 
-def own(path: Path, count: int, workers: int) -> list[Floats]:
+def of_file(path: Path, count: int, workers: int) -> list[Floats]:
     """Return slices of the values of a ``.npy`` file.
 
     There are as many as fit; after them the values repeat from the start.

@@ -137,9 +137,9 @@ def _said(file: IO[str]) -> str:
     file.seek(0)
     lines = [_RANK.sub("", line.strip()) for line in file]
     errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]
-    own = [line for line in errors if "PeerLost" not in line]
+    causes = [line for line in errors if "PeerLost" not in line]
     rest = [line for line in lines if line and "plm:ssh" not in line]
-    return next(iter([*own, *errors, *rest[-1:]]), "not a word")
+    return next(iter([*causes, *errors, *rest[-1:]]), "not a word")
 
 
 def _status(rank: subprocess.Popen[str]) -> int:

@@ -29,9 +29,9 @@ from ....commands import report
 from ....commands.choice import Choice, choices
 from ....commands.console import Console, tracked
 from ....commands.environment import installed
-from ....commands.own_codec import OwnCodec, own_codec
 from ....commands.speed import Calls, Floats, best_seconds, copying
 from ....commands.study import Columns, Figure, Panel, Study, measurement, panels
+from ....commands.user_codec import UserCodec, user_codec
 from ....system.options import one_of
 from ....system.text import printable
 from ...training.data import require_digits
@@ -57,7 +57,7 @@ TARGETS_OF_16_BITS: Targets = {"bounded": (), "planes": (("compress", GFNI, 0.6)
 """The same for values of 16 bits."""
 SLOW_SECONDS = 3.0
 """Seconds that one row may take beyond its first rounds."""
-OWN, PEER, WITH = "inceptionn", "peer", "with"
+OURS, PEER, WITH = "inceptionn", "peer", "with"
 
 
 @dataclass
@@ -113,7 +113,7 @@ def codec(
     ] = "float32",
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,
-    own: OwnCodec = None,
+    given: UserCodec = None,
     seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(size=8, repeats=2)] = False,
 ) -> None:
@@ -127,7 +127,7 @@ def codec(
     installed are named (the extra `bench` installs all). A codec of your own (--with) has its own bound.
     About three minutes, with --quick half a minute.
     """
-    other = own_codec(own)
+    other = user_codec(given)
     chosen, missing = _data(kinds, file)
     wide = dtype == "float32"
     if other is not None and not wide:
@@ -137,7 +137,7 @@ def codec(
     if file is None:
         floats = {kind: data.arrays(kind, count, seed, 1)[0] for kind in chosen}
     else:
-        floats = {printable(file.name): data.own(file, count, 1)[0]}
+        floats = {printable(file.name): data.of_file(file, count, 1)[0]}
     arrays = floats if wide else {kind: converted(x, dtype) for kind, x in floats.items()}
     jobs = [*_jobs(peers and wide)]
     if other is not None:  # with its own error bound
@@ -150,8 +150,8 @@ def codec(
     study.conditions.append(f"{size} MB of {dtype} values, error bound 2**-{bound}")
     study.show("auto: " + ", ".join(f"{name} {path}" for name, path in taken.items()))
     for kind in arrays:
-        own_rows = [row for row in rows if row.data == kind]
-        study.table(kind, ROWS, own_rows, style=lambda row: "dim" if row.kind == PEER else None)
+        shown = [row for row in rows if row.data == kind]
+        study.table(kind, ROWS, shown, style=lambda row: "dim" if row.kind == PEER else None)
     for kind, found in by_bound.items():
         bounds = {f"2**-{k}": itemgetter(k) for k in dict.fromkeys(choice.k for choice in found)}
         study.table(f"{kind}, by bound", {"": itemgetter(""), **bounds}, _by_bound(found))
@@ -213,7 +213,7 @@ def _measured(
 
 def _jobs(peers: bool) -> Iterator[Job | Peer]:
     """Yield our codecs on their paths with their threads, then the others."""
-    for variant, path in product(DEFAULTS, own_paths()):
+    for variant, path in product(DEFAULTS, measured_paths()):
         if variant == BOUNDED and path == GFNI:
             continue  # the same as without GFNI
         for threads in (1,) if path == NUMPY else (1, 2):
@@ -224,11 +224,11 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
 
 def _chosen() -> dict[str, str]:
     """Return the path of each operation that ``auto`` takes here."""
-    with using_path(own_paths()[0]):
+    with using_path(measured_paths()[0]):
         return operation_paths()
 
 
-def own_paths() -> list[str]:
+def measured_paths() -> list[str]:
     """Return the paths to measure, the default one first."""
     paths = available_paths()
     return paths if paths == [NUMPY] else [AUTOMATIC, *paths]
@@ -258,7 +258,7 @@ def row_of_ours(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
             "compress": lambda: coder.compress(x, room, dtype=told),
             "decompress": lambda: coder.decompress(stream, x.size, y, dtype=told),
         }
-        row = _row(kind, path, OWN, ready, x, bound, repeats, calls)
+        row = _row(kind, path, OURS, ready, x, bound, repeats, calls)
     row.threads, row.variant = threads, variant.name
     return row
 
@@ -321,23 +321,23 @@ def figures_of(rows: list[Row], targets: Targets = TARGETS) -> list[Figure]:
     """Return the targets of the codec, for each array."""
     figures: list[Figure] = []
     for kind, variant in product(dict.fromkeys(row.data for row in rows), DEFAULTS):
-        own = [row for row in rows if (row.data, row.variant) == (kind, variant.name)]
-        if own:
-            figures += _figures_of(f"{kind}: {variant.name}", targets[variant.name], own)
+        group = [row for row in rows if (row.data, row.variant) == (kind, variant.name)]
+        if group:
+            figures += _figures_of(f"{kind}: {variant.name}", targets[variant.name], group)
     return figures
 
 
 def _figures_of(title: str, targets: Sequence[tuple[str, str, float]], rows: list[Row]) -> Iterator[Figure]:
-    own = {(row.name, row.threads): row for row in rows}
+    by_path = {(row.name, row.threads): row for row in rows}
     best = rows[0]
     for name, path, target in targets:
-        if (row := own.get((path, 1))) is not None:
+        if (row := by_path.get((path, 1))) is not None:
             yield Figure(f"{title}: {name}, {row.name}, of memcpy", row.of_memcpy(name), target)
     for name, small, memory in (
         ("compress", best.small_compress, best.memory_compress),
         ("decompress", best.small_decompress, best.memory_decompress),
     ):
-        if (two := own.get((best.name, 2))) is not None:
+        if (two := by_path.get((best.name, 2))) is not None:
             ratio = two.of_memcpy(name) / best.of_memcpy(name)
             yield Figure(f"{title}: {name}, two threads against one", ratio, 1)
         yield Figure(f"{title}: {name} 1 Ki values", small * 1e6, 3, True, "µs")
@@ -365,9 +365,9 @@ def _by_bound(found: list[Choice]) -> Iterator[dict[int | str, str]]:
     """Yield ratio and relative L2 error of both codecs as rows of a table, by bound."""
     for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
         for variant in DEFAULTS:
-            own = [choice for choice in found if choice.variant == variant]
+            group = [choice for choice in found if choice.variant == variant]
             title: dict[int | str, str] = {"": f"{what}, {variant.name}"}
-            yield title | {choice.k: f"{getattr(choice, figure):{form}}" for choice in own}
+            yield title | {choice.k: f"{getattr(choice, figure):{form}}" for choice in group}
     ratios = {(choice.variant.name, choice.k): choice.ratio for choice in found}
     gains = {k: ratio / ratios["bounded", k] for (name, k), ratio in ratios.items() if name == "planes"}
     yield {"": "planes against bounded", **{k: f"{gain:.2f}" for k, gain in gains.items()}}

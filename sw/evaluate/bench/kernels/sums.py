@@ -41,17 +41,17 @@ def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[Fi
 
     One thread, and as many values as a ring adds at a time; without a scale, and with one.
     """
-    own = np.ascontiguousarray(x[:SUB_BLOCK])
-    addend = np.roll(own, own.size // 3)
+    part = np.ascontiguousarray(x[:SUB_BLOCK])
+    addend = np.roll(part, part.size // 3)
     planes = Codec(bound, "planes", threads=1)
-    room = np.empty(planes.max_compressed_size(own.size), np.uint8)
+    room = np.empty(planes.max_compressed_size(part.size), np.uint8)
     here = available_paths()
     for path in PATHS if here != [NUMPY] else ():
         if path not in (AUTOMATIC, *here):
             continue
         with using_path(path):
             for scale, target in TARGETS.items():
-                stream = planes.summing(scale).compress(own)
+                stream = planes.summing(scale).compress(part)
                 codecs = {"fp32": planes.scaled(scale), "exact": planes.summing(scale)}
                 calls: Calls = {
                     name: partial(codec.compress_sum, stream, addend, room) for name, codec in codecs.items()

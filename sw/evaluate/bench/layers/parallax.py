@@ -111,8 +111,8 @@ def trained(network: Network, groups: list[dict[str, Any]], step: Callable[[str]
 
 def gain(group: dict[str, Any], variant: str) -> float:
     """Return how many times as long as the hybrid's the median step of a variant is."""
-    taken, own = (median(group["variants"][name]["seconds"]) for name in (variant, HYBRID))
-    return taken / own
+    taken, hybrid = (median(group["variants"][name]["seconds"]) for name in (variant, HYBRID))
+    return taken / hybrid
 
 
 def by_partitions(results: dict[str, Any]) -> dict[int, float]:

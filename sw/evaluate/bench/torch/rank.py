@@ -56,7 +56,7 @@ def wrapped(
 
     ``start``: PowerSGD's first compressed step.
     """
-    own = None
+    hook_state = None
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
         compressed(group, Codec(bound, *PLANES))
@@ -71,9 +71,9 @@ def wrapped(
         state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
         ddp.register_comm_hook(state, powerSGD_hook)
     elif system in HOOKS:
-        own = state_of(system, bound)
-        ddp.register_comm_hook(own, compress_hook)
-    return ddp, own
+        hook_state = state_of(system, bound)
+        ddp.register_comm_hook(hook_state, compress_hook)
+    return ddp, hook_state
 
 
 def stepper(ddp: DistributedDataParallel, trained: Task, optimizer: str) -> Callable[[int], None]:

@@ -44,17 +44,17 @@ def _cases(lines: Lines, **values: Any) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _timed(lines: Lines, rate: float) -> dict[tuple[Any, ...], Row]:
-    return {case: own[0] for case, own in _cases(lines, what="time", rate=rate).items()}
+    return {case: found[0] for case, found in _cases(lines, what="time", rate=rate).items()}
 
 
-def gaps(plain: Lines, own: Lines) -> list[float]:
+def gaps(plain: Lines, ours: Lines) -> list[float]:
     """Return the gap of each training run to plain DDP with the same seed.
 
     Gaps are in points or in percent of the loss.
     """
     scores = {line["seed"]: line["score"] for line in plain}
-    pairs = [(scores[line["seed"]], line["score"]) for line in own if line["seed"] in scores]
-    if own[0]["final"] == "loss":
+    pairs = [(scores[line["seed"]], line["score"]) for line in ours if line["seed"] in scores]
+    if ours[0]["final"] == "loss":
         return [100 * (score / base - 1) for base, score in pairs]
     return [base - score for base, score in pairs]
 
@@ -70,8 +70,8 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
         ratios = ["-", "-"]
         if base is not None:
             ratios = [
-                f"{theirs / own:.2f}x"
-                for theirs, own in zip(step_and_communication(base), (step, communication), strict=True)
+                f"{theirs / ours:.2f}x"
+                for theirs, ours in zip(step_and_communication(base), (step, communication), strict=True)
             ]
         size = f"{model}, {4e-6 * line['values']:.1f} MB"
         sent = f"{1e-6 * line['sent']:.2f}"

@@ -139,7 +139,7 @@ def ratio_at(error: float, codec: CodecName, values: Floats) -> float | None:
     return at(high)[1]
 
 
-class OwnBytes(Ours):
+class GradientBytes(Ours):
     """Our codec between simulated ranks, whose bytes are those of the ranks' own gradients."""
 
     def sent(self, kept: Floats) -> float:
@@ -182,8 +182,8 @@ class Race:
             "ratio": 4 * count_of(self.shapes) / found["sent"], "ours": ours,
         }  # fmt: skip
 
-    def _compressor(self, codec: CodecName, k: int) -> OwnBytes:
-        return OwnBytes(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes)
+    def _compressor(self, codec: CodecName, k: int) -> GradientBytes:
+        return GradientBytes(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes)
 
     def ours(self, codec: CodecName, k: int) -> dict[str, float]:
         """Train with our codec, once."""

@@ -106,8 +106,8 @@ class RawBf16:
     def __call__(self, wanted: Floats) -> Floats:
         """Return the sum, and zeros for all ranks but the first."""
         kept = np.zeros_like(wanted)
-        for own in wanted:
-            kept[0] = rounded(kept[0] + own)
+        for vector in wanted:
+            kept[0] = rounded(kept[0] + vector)
         return kept
 
     def sent(self, kept: Floats) -> float:

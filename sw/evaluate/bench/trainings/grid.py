@@ -84,6 +84,6 @@ def crossed(
         line = found.setdefault(tuple(text(row) for text in lines.values()), {})
         line.setdefault(column(row), []).append(row)
     table = Table(title, *lines, *columns, **{"left": len(lines)} | options)
-    for texts, own in found.items():
-        table.add_row(*texts, *(cell(own[name]) if name in own else "-" for name in columns))
+    for texts, by_column in found.items():
+        table.add_row(*texts, *(cell(by_column[name]) if name in by_column else "-" for name in columns))
     return table

@@ -8,7 +8,7 @@ from ....commands.environment import installed
 from ....commands.speed import Floats, best_seconds
 from ....commands.study import Panel, panels
 from ...bench.common.cache import cache_text, timed_bytes
-from ...bench.kernels.codec import Job, own_paths, row_of_ours, row_of_peer
+from ...bench.kernels.codec import Job, measured_paths, row_of_ours, row_of_peer
 from ...bench.kernels.peers import PEERS, Peer, Ready
 from ..artefact import Artefact
 from ..inputs.digits import DATA, STAGES, baseline
@@ -43,10 +43,10 @@ def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
     absent = [peer.package for peer in peers if installed(peer.package) is None]
     coder = Codec(BOUND, *BOUNDED, threads=1)
     fresh = Peer("codec, bounded, new memory", "", lambda bound: Ready(coder.compress, coder.decompress))
-    own = {f"codec, {variant.name}": Job(variant, own_paths()[0], 1) for variant in VARIANTS}
+    ours = {f"codec, {variant.name}": Job(variant, measured_paths()[0], 1) for variant in VARIANTS}
     there = [*(peer for peer in peers if peer.package not in absent), fresh]
     rows = {peer.name: row_of_peer("", peer, x, BOUND, repeats) for peer in there}
-    rows |= {name: row_of_ours("", job, x, BOUND, repeats) for name, job in own.items()}
+    rows |= {name: row_of_ours("", job, x, BOUND, repeats) for name, job in ours.items()}
     found = {
         name: {"compress": 1e9 * row.compress, "decompress": 1e9 * row.decompress, "ratio": row.ratio}
         for name, row in rows.items()

@@ -130,7 +130,7 @@ def fig12(made: Artefact) -> None:
     """Model all networks, then measure exchanges of HDC's gradient between hosts."""
     gradients = baseline(made.of(30, 6), made.seed).gradients
     x = np.concatenate([gradients[stage] for stage in STAGES])
-    own = {mode: ratio(codec, x) for mode, codec in codecs(10).items()}
+    ours = {mode: ratio(codec, x) for mode, codec in codecs(10).items()}
     made.begin(
         "Fig. 12: less time by systems without and with compression, error bound 2^-10",
         "model: inceptionn pays, 10 Gbit/s, NICs of 64 Gbit/s per engine pair, Table II's other times, "
@@ -142,13 +142,13 @@ def fig12(made: Artefact) -> None:
     chart: dict[str, dict[str, float]] = {}
     for network in published.NETWORKS:
         printed = bits_ratio(TABLE_III[published.TABLE_KEYS[network]][10])
-        result = modelled(network, {mode: printed * value / own["literal"] for mode, value in own.items()})
+        result = modelled(network, {mode: printed * value / ours["literal"] for mode, value in ours.items()})
         wa, inc = result["WA"], result["INC"]
         chart[network] = {name: value["step"] / wa["step"] for name, value in result.items()}
         exchange, step = published.FIG_12_EXCHANGE_LESS[network], published.FIG_12_TOTAL_LESS[network]
         made.row(f"{network}: INC, exchange less than WA", exchange, less(wa, inc, "exchange"), "%")
         made.row(f"{network}: INC, step less than WA", step, less(wa, inc, "step"), "%")
-        for mode in own:
+        for mode in ours:
             up, both = result[f"WA+C {mode}"], result[f"INC+C {mode}"]
             for what, paper, here, unit in (
                 ("WA+C {}, exchange less than WA", WA_C, less(wa, up, "exchange"), "%"),
@@ -260,7 +260,7 @@ def _measured_nodes(made: Artefact, megabytes: int) -> dict[str, dict[int, float
             measured.setdefault(name, {})[p] = seconds
     start, formulas = measured[AGGREGATOR][4], {AGGREGATOR: paper_wa, RING_RAW: paper_inc}
     size, beta = megabytes * 1e6, 8 / RATE
-    measured = {name: {p: own / start for p, own in line.items()} for name, line in measured.items()}
+    measured = {name: {p: seconds / start for p, seconds in line.items()} for name, line in measured.items()}
     for name, line in measured.items():
         for p, here in line.items():
             formula = formulas.get(name)

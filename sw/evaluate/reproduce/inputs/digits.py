@@ -64,14 +64,14 @@ def train(
     batch = int(TABLE_I_HDC["batch"])
     workers, size = (WORKERS, batch) if exchange else (1, WORKERS * batch)
     trainer = Trainer(MLP(64, HIDDEN), rule, workers, size, seed)
-    own = Batches(trainer.data.train, batch, 0, WORKERS, seed)
+    batches = Batches(trainer.data.train, batch, 0, WORKERS, seed)
     steps = epochs * trainer.steps_per_epoch
     kept = {max(0, steps // 10): STAGES[0], steps // 2: STAGES[1], steps - 1: STAGES[2]}
     found = Training()
 
     def before(step: int, gradients: Floats) -> None:
         if step in kept:
-            gradient_of_one = trainer.model.gradients(trainer.parameters, own.at(step))
+            gradient_of_one = trainer.model.gradients(trainer.parameters, batches.at(step))
             found.gradients[kept[step]] = flatten(gradient_of_one)
 
     def exchanged(gradients: Floats) -> Floats:

@@ -11,13 +11,13 @@ import typer
 from ..collectives.values.stream_codec import StreamCodec, examine
 from ..system.text import printable
 
-OwnCodec = Annotated[
+UserCodec = Annotated[
     str | None,
     typer.Option("--with", metavar="MODULE:CLASS", help="Compare a codec of your own, a StreamCodec, too."),
 ]
 
 
-def own_codec(text: str | None) -> StreamCodec | None:
+def user_codec(text: str | None) -> StreamCodec | None:
     """Load and examine the codec of ``--with``; None for None.
 
     Modules are also searched in the current folder. ``MODULE:CLASS`` names a class that needs no arguments, a
