@@ -237,10 +237,7 @@ def variant_of(codec: str | None, mode: str | None, where: str, ratio: str, narr
 
 
 def scale_of(text: str | None, where: str, ratio: str) -> Scale:
-    """Return the requested scale.
-
-    The default is that of the hook in software, and none in NICs and for Table III.
-    """
+    """Return the requested scale, or the default: the hook's in software, none in NICs and for Table III."""
     if text is None:
         return "auto" if where == "software" and ratio not in TABLE_III else None
     scale: Scale = None

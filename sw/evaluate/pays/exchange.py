@@ -141,10 +141,7 @@ def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit
 
 
 def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
-    """Yield the all-gather's steps.
-
-    Complete blocks are compressed once, relayed unchanged, and decompressed by everyone.
-    """
+    """Yield the all-gather's steps: blocks are compressed once, relayed, and decompressed by everyone."""
     summed = unit * ranks
     wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder

@@ -75,10 +75,7 @@ class Scenario:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """The ratios of a gradient, and of the result of all ranks' gradients: 1 where that is sent raw.
-
-        They are over the gradients' own bytes.
-        """
+        """The ratios of a gradient and of the result, 1 where sent raw, over the gradients' own bytes."""
         ratio = self.form.of_bf16.ratio if self.gradients == "bfloat16" else self.form.ratio
         return ratio(1), 1.0 if self.returns_raw else ratio(self.nodes)
 

@@ -26,10 +26,7 @@ class Model(ABC):
 
     @abstractmethod
     def initial(self, seed: int = 0) -> Parameters:
-        """Return initial parameters: He initialisation, biases zero.
-
-        They are the same on all machines for a seed.
-        """
+        """Return initial parameters, the same on all machines: He initialisation, biases zero."""
 
     @abstractmethod
     def logits(self, parameters: Mapping[str, Floats], inputs: NDArray[np.generic]) -> Floats:
@@ -40,10 +37,7 @@ class Model(ABC):
         """Return the mean cross-entropy of a batch, and its gradient by key, in the keys' order."""
 
     def gradients(self, parameters: Mapping[str, Floats], batch: Batch) -> Gradients:
-        """Return the gradient alone.
-
-        It has float32 arrays of the parameters' shapes by key, or `RowSparse`.
-        """
+        """Return the gradient alone: float32 of the parameters' shapes by key, or `RowSparse`."""
         return self.loss_and_gradients(parameters, batch)[1]
 
     def by_rank(self, parameters: Mapping[str, Floats], batches: Sequence[Batch]) -> Floats:

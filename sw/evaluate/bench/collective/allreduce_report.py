@@ -93,10 +93,7 @@ class Results:
 
 
 def tables_of(results: Results) -> Iterator[Table]:
-    """Yield one table for each kind of data and operation.
-
-    It has milliseconds by rate, and the ratio to the raw ring.
-    """
+    """Yield a table for each kind of data and operation: ms by rate, and the ratio to the raw ring."""
     for data, op in product(results.each("data"), results.each("op")):
         rows = {
             name: these for name in results.each("variant")

@@ -150,10 +150,7 @@ def measured(
 def calibrated(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, largest: int
 ) -> Host:
-    """Measure the rates of these hosts on this machine.
-
-    They come from unshaped raw rings of few and of many values.
-    """
+    """Measure these hosts' rates on this machine, by unshaped raw rings of few and of many values."""
     network.shape(None)
     kind, _ = next(iter(arrays))
     files = arrays[kind, largest]

@@ -15,10 +15,7 @@ _UNITS = {"K": 10, "M": 20, "G": 30}
 
 
 def last_level_cache(folder: Path = CACHES) -> int:
-    """Return the bytes of the first processor's cache of the highest level, by sysfs.
-
-    `UNKNOWN` if sysfs does not tell.
-    """
+    """Return the bytes of the first processor's last-level cache, by sysfs; `UNKNOWN` if it is unknown."""
     found: list[tuple[int, int]] = []
     for index in folder.glob("index*"):
         try:

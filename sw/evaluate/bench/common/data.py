@@ -74,10 +74,7 @@ def saved(folder: Path, name: str, arrays: Sequence[Any]) -> list[str]:
 
 
 def of_file(path: Path, count: int, workers: int) -> list[Floats]:
-    """Return slices of the values of a ``.npy`` file.
-
-    There are as many as fit; after them the values repeat from the start.
-    """
+    """Return slices of the values of a ``.npy`` file, which repeat from the start where they end."""
     values = converted(npy_file.load(path, halves=True), patterns=True)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")

@@ -130,10 +130,7 @@ def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None
 
 
 def _said(file: IO[str]) -> str:
-    """Return the first exception in the ranks' output that is not about another rank.
-
-    Without one, it is the last line.
-    """
+    """Return the ranks' first exception that is not about another rank, or else their last line."""
     file.seek(0)
     lines = [_RANK.sub("", line.strip()) for line in file]
     errors = [line for line in lines if _EXCEPTION.match(line) and "ChildFailedError" not in line]

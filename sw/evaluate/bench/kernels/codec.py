@@ -182,10 +182,7 @@ class Job(NamedTuple):
 
 
 def _data(kinds: str | None, file: Path | None) -> tuple[list[str], list[str]]:
-    """Return the kinds of data to measure, and the missing packages of others.
-
-    Raises if a kind that was asked for is missing.
-    """
+    """Return the kinds of data to measure, and what others miss; raise if one that was asked for does."""
     known = [data.SYNTHETIC, data.REAL]
     chosen = known if kinds is None else report.choices(kinds, known, "--data")
     try:

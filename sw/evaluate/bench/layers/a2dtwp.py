@@ -55,10 +55,7 @@ def a2dtwp(
 
 
 def rates_of(count: int, repeats: int, seed: int = 1) -> dict[str, float]:
-    """Measure GB/s of fp32 on the active path, by operation and bytes kept, and of ``memcpy``.
-
-    All are measured in the same run.
-    """
+    """Measure GB/s of fp32 in one run: the active path's by operation and bytes kept, and ``memcpy``'s."""
     x = np.random.default_rng(seed).standard_normal(count, np.float32)
     y = np.empty_like(x)
     packed = {keep: adt.bitpack(x, keep) for keep in KEPT}

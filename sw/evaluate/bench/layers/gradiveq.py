@@ -176,10 +176,7 @@ def at_host(transport: Transport, plan: Plan) -> None:
 
 
 def compressors(ratio: float, most: int) -> dict[int, Floats]:
-    """Make orthonormal columns by K: K/ratio of them, ``most`` at most.
-
-    Time depends on their number alone.
-    """
+    """Make orthonormal columns by K: K/ratio, ``most`` at most; time depends on their number alone."""
     random = np.random.default_rng(0)
     found = {}
     for size in {shape[0] * shape[1] for shape in RESNET_32}:
@@ -189,10 +186,7 @@ def compressors(ratio: float, most: int) -> dict[int, Floats]:
 
 
 def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]]:
-    """Return the timed calls by name, each in slices.
-
-    A call goes from the gradients of this worker to their mean.
-    """
+    """Return the timed calls by name; each makes this worker's gradients their mean, in slices."""
     size = transport.size
     random = np.random.default_rng((plan["seed"], transport.rank))
     gradients = [random.standard_normal(shape, np.float32) * np.float32(1e-3) for shape in RESNET_32]

@@ -199,10 +199,7 @@ class Trained:
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
-    """Make the data and the model of a group.
-
-    They are made again each time, since a runner trains its model's arrays.
-    """
+    """Make the data and the model of a group, anew each time: a runner trains its model's arrays."""
     if group["model"] == "mlp":
         data = digits(group["seed"])
         return data, Perceptron(64, (group["width"], group["width"]), data.classes)
@@ -229,10 +226,7 @@ def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_numbers(trained: Trained, group: dict[str, Any]) -> dict[str, list[float]]:
-    """Measure by brute force the seconds of each step for every number of partitions.
-
-    These are the grid's numbers and the chosen one.
-    """
+    """Measure the seconds of each step for the grid's numbers of partitions and the chosen one."""
     chosen = trained.runner.partitions(KEY)
     grid = sorted({*group["grid"], chosen})
     times: dict[str, list[float]] = {str(partitions): [] for partitions in grid}

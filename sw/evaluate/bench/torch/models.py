@@ -97,10 +97,7 @@ def _digits(name: str, batch: int, worker: int, workers: int, seed: int) -> Task
 
 
 def _text(batch: int, worker: int, workers: int, seed: int) -> Task:
-    """Make a task of Python's own English manual, which is part of every Python.
-
-    The last tenth is for testing.
-    """
+    """Make a task of the English manual in every Python; its last tenth is for testing."""
     from pydoc_data.topics import topics
 
     letters = "".join(topics[name] for name in sorted(topics)).encode("ascii", "replace")

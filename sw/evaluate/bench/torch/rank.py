@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A rank of ``inceptionn bench torch``.
-
-It is called as ``-m inceptionn.evaluate.bench.torch.rank PLAN`` with torchrun's variables.
-"""
+"""A rank of ``inceptionn bench torch``: ``-m`` this module with PLAN and torchrun's variables."""
 
 import ctypes
 import json

@@ -48,10 +48,7 @@ def _timed(lines: Lines, rate: float) -> dict[tuple[Any, ...], Row]:
 
 
 def gaps(plain: Lines, ours: Lines) -> list[float]:
-    """Return the gap of each training run to plain DDP with the same seed.
-
-    Gaps are in points or in percent of the loss.
-    """
+    """Return each run's gap to plain DDP with the same seed, in points or in percent of the loss."""
     scores = {line["seed"]: line["score"] for line in plain}
     pairs = [(scores[line["seed"]], line["score"]) for line in ours if line["seed"] in scores]
     if ours[0]["final"] == "loss":

@@ -220,10 +220,7 @@ def _of_rivals(
 
 
 def tables(errors: Sequence[Row], losses: Sequence[Row]) -> Iterator[Table]:
-    """Tabulate errors, losses over raw ones, and how ours compare at the same error and in no more bytes.
-
-    They are geometric means over the seeds.
-    """
+    """Tabulate geometric means: errors, losses over raw ones, ours at the same error and in no more bytes."""
     sample, case = "{sample}".format_map, "{model}, {optimizer}".format_map
 
     def gain(row: Row, name: str) -> float | None:

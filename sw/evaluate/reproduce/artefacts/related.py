@@ -49,10 +49,7 @@ def ssd_sgd(made: Artefact) -> None:
 
 
 def a2dtwp(made: Artefact) -> None:
-    """Compute packing, unpacking and norms of the paper's number of weights.
-
-    The rates are those of this machine's kernels on one thread.
-    """
+    """Compute packing, unpacking and norms of the paper's number of weights, on one thread here."""
     count, repeats = timed_bytes(4 * WEIGHTS, made.quick) // 4, made.of(20, 5)
     made.data = {"bytes": 4 * count}
     made.begin(
@@ -81,10 +78,7 @@ def a2dtwp(made: Artefact) -> None:
 
 
 def parallax(made: Artefact) -> None:
-    """Run the bench's own groups between shaped hosts.
-
-    They are a model with a large embedding, and a dense one.
-    """
+    """Run the bench's groups between shaped hosts: a model with a large embedding, and a dense one."""
     made.begin("Parallax, Table 4: times as fast as all-reduce of everything")
     gather, as_dense, dense = _groups_of_parallax(made) if available(made) else (None, None, None)
     for model, (reduced, naive, optimised, hybrid) in published.PARALLAX_TABLE_4.items():
@@ -96,10 +90,7 @@ def parallax(made: Artefact) -> None:
 
 
 def _groups_of_parallax(made: Artefact) -> tuple[float, float, float]:
-    """Train the groups.
-
-    Return how much faster the hybrid is than gathered and dense sums of a sparse model, and with a dense one.
-    """
+    """Train the groups; return the hybrid's gain over gathered and dense sums, and with a dense model."""
     bench, hosts = parallax_bench, made.of(8, 4)
     made.step("hosts")
     groups = bench.plan_of(made.of(200, 100), 2, made.of(3, 1), (), made.seed)

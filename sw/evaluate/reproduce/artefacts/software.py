@@ -35,10 +35,7 @@ def truncation(x: Floats, bits: int, repeats: int) -> Cost:
 
 
 def costs(x: Floats, repeats: int) -> tuple[dict[str, Cost], list[str]]:
-    """Measure the costs of every compressor on one thread, as ``inceptionn bench codec`` does.
-
-    Also returns the packages that are not installed.
-    """
+    """Measure every compressor on one thread, as in ``bench codec``; return also what is not installed."""
     peers = [peer for peer in PEERS if peer.name in ("snappy", "SZ3")]
     absent = [peer.package for peer in peers if installed(peer.package) is None]
     coder = Codec(BOUND, *BOUNDED, threads=1)

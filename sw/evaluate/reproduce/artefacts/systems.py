@@ -52,10 +52,7 @@ def aggregated(size: float, ranks: int, host: Host, up: Form, latency: float = 1
 
 
 def table2(made: Artefact) -> None:
-    """Measure HDC between five hosts, and compute the ImageNet networks.
-
-    The model gives the exchanges of all.
-    """
+    """Measure HDC between five hosts, compute the ImageNet networks, and model all exchanges."""
     made.begin(
         "Table II: a worker-aggregator step of four workers, ms per iteration",
         f"Communicate, model: inceptionn pays, {published.BANDWIDTH / 1e9:g} Gbit/s, sizes as printed, "

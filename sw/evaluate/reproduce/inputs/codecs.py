@@ -14,10 +14,7 @@ Lossy = Callable[[Floats], Floats]
 
 
 def codecs(k: int) -> dict[str, Codec]:
-    """Return codecs by mode, at an error bound of 2^-k.
-
-    They are the paper's codec to the letter, and all others.
-    """
+    """Return all codecs by mode, also the paper's to the letter, at an error bound of 2^-k."""
     return {variant.name: Codec(2.0**-k, *variant, threads=1) for variant in VARIANTS}
 
 

@@ -54,10 +54,7 @@ def sampled(made: Artefact, steps: int, names: Sequence[str] = tuple(COUNTS)) ->
 
 
 def alexnet(nn: Any) -> Any:
-    """Make AlexNet.
-
-    Krizhevsky et al. 2012, with its two groups and local response normalisation: 61.0 M parameters.
-    """
+    """Make AlexNet. Krizhevsky et al. 2012, two groups, local response normalisation: 61.0 M parameters."""
     return nn.Sequential(
         nn.Conv2d(3, 96, 11, 4), nn.ReLU(), nn.LocalResponseNorm(5, 1e-4, 0.75, 2), nn.MaxPool2d(3, 2),
         nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), nn.LocalResponseNorm(5, 1e-4, 0.75, 2),
@@ -156,10 +153,7 @@ def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
 
 
 def _images(torch: Any, batch: int, side: int, seed: int) -> Any:
-    """Draw noise whose amplitude falls as 1/f, like photographs'.
-
-    It has mean 0 and variance 1 per channel.
-    """
+    """Draw noise with photographs' amplitudes, 1/f; mean 0 and variance 1 per channel."""
     random = np.random.default_rng(seed)
     noise = np.fft.rfft2(random.standard_normal((batch, 3, side, side)))
     distance = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None, :])
