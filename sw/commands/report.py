@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shared by all measurements: their options, and the lists with commas that some of these take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +27,11 @@ NpyFile = Annotated[
 def listed(text: str, *names: str, **options: Any) -> Any:
     """Make an option for a list with commas, which `words`, `choices`, `numbers` or `rates` read."""
     return typer.Option(*names, metavar="LIST", help=text, **options)
+
+
+def some_of(names: Iterable[str], show_default: str = "all of them") -> Any:
+    """Make an option for a list of names, all of them by default."""
+    return listed(f"Of {', '.join(names)}.", show_default=show_default)
 
 
 def quick(**defaults: Any) -> Any:

@@ -165,12 +165,13 @@ class Prediction:
         in_nic, halves = where in ("nic", "box"), scene.gradients == "bfloat16"
         lanes = "; engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
         one_ring = self.plain.step / self.raw.step
+        waiting = min(1.0, exchange.latency / exchange.seconds)
         told = {
             f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it":
                 share < 0.1,
             "the box's cable to the host is no faster than the network's link and carries raw values":
                 where == "box" and (scene.form.box or link) <= link,
-            f"latency and messages take {_percent(exchange.latency, exchange.seconds)} of the exchange "
+            f"latency and messages take {100 * waiting:.0f} % of the exchange "
             f"({_blocks(scene)}): fewer and larger buckets help, a codec does not": limit == "latency",
             "the link is faster than the host: codec and TCP take longer than the wire":
                 limit == "processor" and where == "software",
@@ -192,10 +193,6 @@ class Prediction:
             f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then": self.gain >= LITTLE,
         }  # fmt: skip
         return [text for text, holds in told.items() if holds] or ["the exchange is no faster with the codec"]
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * min(1.0, part / whole):.0f} %"
 
 
 def _blocks(scene: Scenario) -> str:

@@ -83,6 +83,7 @@ WithNetwork = Annotated[
 
 def _artefact(out: Path, name: str, console: Console, seed: int, **settings: Any) -> Artefact:
     """Return an artefact that will write NAME.json, .csv and .png."""
+    require_digits()
     json_file, csv_file, plot = (out / f"{name}.{ending}" for ending in ("json", "csv", "png"))
     files = Output(json_file, csv_file, plot)
     files.console = console
@@ -99,11 +100,9 @@ def _command(source: Source) -> Callable[..., None]:
         json_file: JsonFile = None,
         given: UserCodec = None,
     ) -> None:
-        codec, output = user_codec(given), Output(json_file)
-        require_digits()
-        made = _artefact(
-            out, source.name, output.console, seed, quick=quick, torch=torch, network=network, codec=codec
-        )
+        output = Output(json_file)
+        settings = {"quick": quick, "torch": torch, "network": network, "codec": user_codec(given)}
+        made = _artefact(out, source.name, output.console, seed, **settings)
         with new_progress(output.console, bar=False) as progress:
             task = progress.add_task(source.name, total=None)
             made.step = lambda text: progress.update(task, description=text)
@@ -131,7 +130,6 @@ def everything(
 ) -> None:
     """Make all artefacts in sequence; if one fails, the others still run, and the exit status is 1."""
     chosen, output = report.choices(only, tuple(ARTEFACTS), "--only"), Output(json_file)
-    require_digits()
     settings = {"quick": quick, "torch": torch, "network": network}
     artefacts = [_artefact(out, name, output.console, seed, **settings) for name in chosen]
     done: list[Artefact] = []
@@ -145,8 +143,7 @@ def everything(
             failed.append(f"{made.name}: {type(error).__name__}: {error}")
     columns = {**SUMMARY, "files": lambda made: f"{out / made.name}.*"}
     output.console.print(tabulated("Artefacts", columns, done))
-    facts = [made.json() for made in done]
-    output.write({"command": "reproduce all", "artefacts": facts, "failed": failed})
+    output.write({"command": "reproduce all", "artefacts": [made.json() for made in done], "failed": failed})
     if failed:
         raise RuntimeError("; ".join(failed))
 

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import converted
-from ....collectives import (
-    MEAN,
-    SUM,
-    Parts,
-    allgather_comp,
-    allreduce_comp,
-    reduce_scatter_comp,
-    statistics,
-)
+from ....collectives import MEAN, SUM, Parts, allgather_comp, allreduce_comp, reduce_scatter_comp, statistics
 from ....transport import Transport
 from ..common.rank import Plan, mpi_world, tell
 from .variants import ALL_GATHER, MPI, REDUCE_SCATTER, RING_RAW, VARIANTS, Variant

@@ -132,7 +132,8 @@ def codec(
     wide = dtype == "float32"
     if other is not None and not wide:
         raise typer.BadParameter("--with needs float32 values", param_hint="--dtype")
-    taken = _chosen()
+    with using_path(measured_paths()[0]):
+        taken = operation_paths()
     count = size * 1_000_000 // (4 if wide else 2)
     if file is None:
         floats = {kind: data.arrays(kind, count, seed, 1)[0] for kind in chosen}
@@ -217,12 +218,6 @@ def _jobs(peers: bool) -> Iterator[Job | Peer]:
             yield Job(variant, path, threads)
     if peers:
         yield from PEERS
-
-
-def _chosen() -> dict[str, str]:
-    """Return the path of each operation that ``auto`` takes here."""
-    with using_path(measured_paths()[0]):
-        return operation_paths()
 
 
 def measured_paths() -> list[str]:

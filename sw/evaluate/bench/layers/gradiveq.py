@@ -202,14 +202,11 @@ def variants(transport: Transport, plan: Plan) -> dict[str, Callable[[], object]
         return call
 
     def linear(ratio: float, most: int, coded: bool) -> Callable[[], object]:
-        columns = compressors(ratio, most)
+        columns, scale = compressors(ratio, most), 5 if coded else 0
+        means = [np.zeros((s.count, s.size), np.float32) for s in slicings]
         runs = [
-            Run(
-                Compressor(columns[s.size], np.zeros((s.count, s.size), np.float32)),
-                s.count,
-                5 if coded else 0,
-            )
-            for s in slicings
+            Run(Compressor(columns[s.size], mean), s.count, scale)
+            for s, mean in zip(slicings, means, strict=True)
         ]
 
         def call() -> None:

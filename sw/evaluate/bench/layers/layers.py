@@ -37,9 +37,7 @@ def layers(
     study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one worker and one server each.")] = 4,
     rates: Annotated[str, report.listed("Bits per second of every link, such as 100m.")] = "100m,1g,10g",
-    systems: Annotated[
-        str, report.listed(f"Of {', '.join(SYSTEMS)}.", show_default="all of them")
-    ] = ",".join(SYSTEMS),
+    systems: Annotated[str, report.some_of(SYSTEMS)] = ",".join(SYSTEMS),
     model: Annotated[str, one_of(MODELS, "{}.", metavar="MODEL")] = "cnn",
     steps: Annotated[int, report.whole(1, 10_000, "Timed steps of each round.")] = 15,
     rounds: Annotated[int, report.whole(1, 100, "Rounds over all systems at each rate; medians count.")] = 3,

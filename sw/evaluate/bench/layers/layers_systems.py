@@ -35,6 +35,7 @@ class Job(NamedTuple):
 class Run(ABC):
     """One training, at one rank. Every rank makes one and calls the same methods."""
 
+    transport: Transport
     traffic: Traffic
 
     @abstractmethod
@@ -45,9 +46,9 @@ class Run(ABC):
     def parameters(self) -> Parameters:
         """Return the weights learnt so far, at every rank."""
 
-    @abstractmethod
     def close(self) -> None:
         """End it; the transport can be used again."""
+        self.transport.barrier()
 
 
 class _Group(Run):
@@ -120,9 +121,6 @@ class _AllReduce(Run):
     def parameters(self) -> Parameters:
         return self.weights
 
-    def close(self) -> None:
-        self.transport.barrier()
-
 
 class _GradiVeQ(_AllReduce):
     """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
@@ -143,7 +141,7 @@ class _Parallax(Run):
     def __init__(self, transport: Transport, model: Model, job: Job) -> None:
         parallax = import_module("inceptionn.layers.parallax")
         rule = partial(parallax.MomentumSGD, job.rate, job.momentum)
-        self.runner = parallax.get_runner(model, transport, rule)
+        self.transport, self.runner = transport, parallax.get_runner(model, transport, rule)
         self.traffic = self.runner.traffic
 
     def step(self, batch: Batch) -> None:
@@ -152,9 +150,6 @@ class _Parallax(Run):
     def parameters(self) -> Parameters:
         found: Parameters = self.runner.gathered()
         return found
-
-    def close(self) -> None:
-        self.runner.transport.barrier()
 
 
 def _adt(model: Model, job: Job) -> Any:

@@ -157,15 +157,10 @@ class Trained:
         data, model = of_group(group)
         searched = group["model"] == KEY and settings.pop("search", False)
         config = ParallaxConfig(warm_up=group["warm_up"], sampled=group["steps"], **settings)
-        rate = RATE[group["model"]]
+        rule = partial(MomentumSGD, RATE[group["model"]], momentum=0)
+        split = [partitioner([KEY])] if searched else []
         # One rank per host: each host's name is its machine's.
-        self.runner: Runner = get_runner(
-            model,
-            transport,
-            lambda: MomentumSGD(rate, momentum=0),
-            config,
-            partitioners=[partitioner([KEY])] if searched else [],
-        )
+        self.runner: Runner = get_runner(model, transport, rule, config, partitioners=split)
         self.batches = Batches(data.train, group["batch"], transport.rank, transport.size, group["seed"])
         while not self.runner.settled:
             self.runner.run(self.batches.at(self.runner.step))

@@ -90,11 +90,6 @@ class Ours:
         return (sum(sizes[:-1]) + (ranks - 1) * sizes[-1]) / ranks + len(self._sizes)
 
 
-def planes(k: int, scale: str, shapes: Parameters) -> Ours:
-    """Make our codec with planes at a bound of 2**-k."""
-    return Ours(Codec(2.0**-k, "planes", threads=1), scale, shapes)
-
-
 def rounded(values: Floats) -> Floats:
     """Return the nearest bfloat16 values, as float32."""
     return converted(converted(values, "bfloat16"), patterns=True)

@@ -6,17 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from ....collectives import from_bfloat16, to_bfloat16
 from ...training import Floats, Parameters
-from .exchanges import Compressor
+from .exchanges import Compressor, rounded
 
 Coded = tuple[Floats, float]
 """The values that arrive, and the bytes of one rank."""
-
-
-def bfloat16(values: Floats) -> Coded:
-    """Round to the nearest bfloat16."""
-    return from_bfloat16(to_bfloat16(values)), 2 * values.size
 
 
 def integers(values: Floats, bits: int, block: int | None, scale_bytes: int) -> Coded:
@@ -139,7 +133,7 @@ def _each(code: Callable[[Floats], Coded]) -> Callable[[Parameters], Compressor]
 
 
 RIVALS: dict[str, Callable[[Parameters], Compressor]] = {
-    "bf16": _each(bfloat16),
+    "bf16": _each(lambda values: (rounded(values), 2 * values.size)),
     "fp8, scale per tensor": lambda p: Each(partial(fp8, sizes=[v.size for v in p.values()])),
     "MXFP8": _each(mxfp8),
     "int8, one scale": _each(partial(integers, bits=8, block=None, scale_bytes=4)),

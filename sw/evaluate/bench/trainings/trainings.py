@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from .... import MAX_K
+from .... import MAX_K, Codec
 from ....commands import report
 from ....commands.console import Table, tracked
 from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, panels
@@ -17,7 +17,7 @@ from ....system.options import one_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, groups, where
-from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, RawBf16, Simulated, planes
+from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, Ours, RawBf16, Simulated
 from .grid import BATCH, Case, average, crossed, require
 
 DTYPES = ("float32", "bfloat16")
@@ -41,12 +41,8 @@ VARIANT: Columns[Row] = {
 @measurement("trainings", plot=True)
 def trainings(
     study: Study,
-    models: Annotated[str, report.listed(f"Of {', '.join(MODELS)}.", show_default="all of them")] = ",".join(
-        MODELS
-    ),
-    optimizers: Annotated[str, report.listed(f"Of {', '.join(OPTIMIZERS)}.", show_default="both")] = ",".join(
-        OPTIMIZERS
-    ),
+    models: Annotated[str, report.some_of(MODELS)] = ",".join(MODELS),
+    optimizers: Annotated[str, report.some_of(OPTIMIZERS, "both")] = ",".join(OPTIMIZERS),
     ranks: Annotated[str, report.listed(f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
     bounds: Annotated[str, report.listed("Each k is the bound 2**-k.")] = "8,10,12",
     dtype: Annotated[str, one_of(DTYPES, "Type of the gradients: {}.", metavar="TYPE")] = DTYPES[0],
@@ -97,7 +93,7 @@ def trained(case: Case, ks: Sequence[int], steps: int, dtype: str = "float32") -
     yield name | {"k": None, "scale": None, "feedback": False, "ratio": 1.0} | raw
     for k, (scale, fed) in product(ks, VARIANTS):
         if not (fed and rounded):
-            compressor: Compressor = planes(k, scale, shapes)
+            compressor: Compressor = Ours(Codec(2.0**-k, "planes", threads=1), scale, shapes)
             found = case.train(steps, Simulated(Bf16(compressor) if rounded else compressor, fed))
             ratio = raw["sent"] / found["sent"]
             yield name | {"k": k, "scale": scale, "feedback": fed, "ratio": ratio} | found
