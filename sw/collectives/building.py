@@ -7,8 +7,8 @@ on these parts alone; `docs/layers.md` describes its systems.
 
 - Agreement: `agree`, `choose_path`, `moving_data`, `check_scale`.
 - Values of all ranks outside it: `exchanged`, and what they may be, `is_amount`, `is_whole`.
-- Scale: `largest_exponent`, `common_scale`, `with_scale`; `Codec.scaled` for a scale that all ranks share,
-  `Scaling` for lanes.
+- Scale: `largest_exponent`, `common_scale`, `check_fits`, `with_scale`; `Codec.scaled` for a scale that all
+  ranks share, `Scaling` for lanes.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
 - Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `check_codec`;
@@ -26,6 +26,7 @@ from ..codec.scaling import Scaling
 from ..codec.stream_codec import add_decompressed, stream_in, values_in
 from .agreement import (
     agree,
+    check_fits,
     choose_path,
     common_scale,
     exchanged,
@@ -50,8 +51,8 @@ from .values.wire_form import Compressed, Raw, Spent, WireForm, arriving, sums_e
 __all__ = [
     "RING_ALGORITHMS", "SUB_BLOCK", "Compressed", "Ledger", "LostEnergy", "Parts", "Raw", "Scaling", "Spent",
     "WireForm", "add_decompressed", "aggregate", "agree", "all_finite", "all_gather_steps",
-    "all_reduce_steps", "arriving", "check_codec", "check_scale", "choose_path", "common_scale", "counted",
-    "counting", "default_group_size", "exchanged", "from_bfloat16", "is_amount", "is_whole",
+    "all_reduce_steps", "arriving", "check_codec", "check_fits", "check_scale", "choose_path", "common_scale",
+    "counted", "counting", "default_group_size", "exchanged", "from_bfloat16", "is_amount", "is_whole",
     "largest_exponent", "ledger_of", "moving_data", "one_aggregator", "reduce_scatter_steps", "ring",
     "stream_in", "sums_exactly", "to_bfloat16", "values_in", "watch", "wire_form", "with_scale",
 ]  # fmt: skip

@@ -60,9 +60,9 @@ class Worker:
         """Begin to send the gradients of some keys. They must keep their values until `Handle.wait`.
 
         Gradients are float32 arrays of the parameters' shapes. Raises ``ValueError`` for an unknown key or
-        another shape, and ``TypeError`` for another type. A gradient that is not finite raises
-        `NonFiniteGradient`. With policy "skip" it leaves this worker out of the step's mean, for all keys of
-        the call.
+        another shape, ``TypeError`` for another type, and ``OverflowError`` for values that the group's scale
+        moves out of fp32's range. A gradient that is not finite raises `NonFiniteGradient`. With policy
+        "skip" it leaves this worker out of the step's mean, for all keys of the call.
         """
         for key, gradient in gradients.items():
             self._check(key, gradient)
@@ -72,6 +72,8 @@ class Worker:
         wrong = [key for key, gradient in gradients.items() if not all_finite(gradient)]
         if wrong and self.policy == "raise":
             raise NonFiniteGradient(wrong[0], steps[wrong[0]])
+        for gradient in () if wrong else gradients.values():
+            self._node.push_leg.check(gradient)
         self.skipped += [(key, steps[key]) for key in wrong]
         handle = self._node.push(None if wrong else gradients, steps)
         for key in gradients:

@@ -135,6 +135,21 @@ def test_a_gradient_that_is_not_finite_can_be_skipped(group: Group) -> None:
     assert [skipped for _, skipped, _ in found] == [[], [("a", 1)]]
 
 
+def test_a_gradient_that_the_scale_moves_out_of_range(group: Group) -> None:
+    def rank(t: Transport) -> None:
+        shapes = {"a": np.zeros(600, np.float32), "b": np.zeros((2, 3), np.float32)}
+        with ParameterServer(t, shapes, codec=Codec(), path="software", scale=100) as g:
+            for step in range(2):
+                large = np.full((2, 3), 3e8 if (t.rank, step) == (1, 1) else 1e8, np.float32)
+                g.worker.push({"a": np.ones(600, np.float32), "b": large})
+                g.worker.pull()
+
+    other, own = group(2, rank)
+    text = "a value of 3e+08 is too large to be scaled by 2**100"
+    assert messages([own], OverflowError) == {text}
+    assert messages([other], PeerLost) == {f"rank 1 gave up: OverflowError: {text}"}
+
+
 NUMBERS = [0], [0]
 
 

@@ -19,6 +19,7 @@ from ....collectives import (
     Scale,
     Scaling,
     StreamCodec,
+    check_fits,
     check_scale,
     choose_path,
     largest_exponent,
@@ -62,6 +63,8 @@ class Leg(ABC):
     path = "software"
     tagged = False
     exact = False
+    scale: Scale = None
+    """That by which values are multiplied in transit, see `ScaledLeg`."""
     meta_bytes = 0
     """Most bytes of `encode`'s first result, counted once per partition and once more."""
 
@@ -78,6 +81,11 @@ class Leg(ABC):
 
         Raises ``ValueError`` for data that `encode` does not make.
         """
+
+    def check(self, values: Floats) -> None:
+        """Raise ``OverflowError`` if values leave fp32's range in this form."""
+        if isinstance(self.scale, int):
+            check_fits(values, self.scale)
 
     def state_dict(self) -> Any:
         """Return its state other than the settings, for a checkpoint. None if it has none."""
