@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Shared by all measurements: their options, and the lists with commas that some of these take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..netns import bits_per_second
-from ..system.options import regular
+from ..system.options import one_of, regular
 from ..system.options import whole as whole
 
 Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
@@ -32,6 +32,11 @@ def listed(text: str, *names: str, **options: Any) -> Any:
 def some_of(names: Iterable[str], show_default: str = "all of them") -> Any:
     """Make an option for a list of names, all of them by default."""
     return listed(f"Of {', '.join(names)}.", show_default=show_default)
+
+
+def type_of(types: Collection[str], text: str) -> Any:
+    """Make an option for a type of values. The help names the types where ``text`` has {}."""
+    return one_of(types, f"Type of the {text}", metavar="TYPE")
 
 
 def quick(**defaults: Any) -> Any:

@@ -12,7 +12,6 @@ from ....commands.console import new_progress
 from ....commands.study import Study, measurement
 from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
-from ....system.options import one_of
 from ...training.data import require_digits
 from ..common import data
 from ..common.job import lines_of, with_mpi
@@ -23,22 +22,11 @@ from .variants import ALL_REDUCES, HALVES, MEASURED, MPI, OPS, RING_BF16, RING_R
 
 UNSHAPED = "unshaped"
 DTYPES = ("float32", "bfloat16")
+TYPES = "values: {}. bfloat16: sums and means of rings, with scale auto, against a ring that sends bfloat16."
 SLOW, VERY_SLOW = 1.0, 5.0
 """Seconds that the link alone needs from which on three rounds are made at most, or one."""
 PATIENCE = 150.0
 """Seconds without a line after which the ranks are given up, and ten times what the link needs."""
-
-
-# Options of the command.
-DtypeName = Annotated[
-    str,
-    one_of(
-        DTYPES,
-        "Type of the values: {}. bfloat16: sums and means of rings, with scale auto, against a ring that "
-        "sends bfloat16.",
-        metavar="TYPE",
-    ),
-]
 
 
 @measurement("allreduce", plot=True)
@@ -51,7 +39,7 @@ def allreduce(
     ] = "100m,1g,10g",
     kinds: Annotated[str, report.listed("synthetic, real, or both.", "--data")] = "synthetic,real",
     file: report.NpyFile = None,
-    dtype: DtypeName = DTYPES[0],
+    dtype: Annotated[str, report.type_of(DTYPES, TYPES)] = DTYPES[0],
     ops: Annotated[
         str, report.listed(f"Of {', '.join(OPS)}; the first two all-reduce.", "--op")
     ] = "sum,mean",

@@ -65,12 +65,13 @@ def _measure(
     exact_of: Callable[[Variant], Exact],
 ) -> None:
     """Time all variants in rounds, so that other load on the machine affects all of them alike."""
-    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype)
+    result, op = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype), what["op"]
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
-            if turn >= rounds or not VARIANTS[name].does(what["op"]):
+            variant = VARIANTS[name]
+            if turn >= rounds or not variant.does(op):
                 continue
-            call = _call(transport, comm, plan, what["op"], name)
+            call = _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, variant)
             if turn == 0:
                 call(own, result)  # not timed: it opens connections and loads code
             transport.barrier()
@@ -83,8 +84,7 @@ def _measure(
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
                     line["scale"] = statistics(transport).since(counted).scale or 0
-                exact = exact_of(VARIANTS[name])
-                line |= _checked(transport, result, exact, what["op"] != REDUCE_SCATTER)
+                line |= _checked(transport, result, exact_of(variant), op != REDUCE_SCATTER)
             tell(transport, line)
 
 
@@ -110,10 +110,6 @@ def _checked(transport: Transport, result: NDArray[Any], exact: Exact, shared: b
         "same_bits": not shared or len({checksum for checksum, _ in found}) == 1,
         "largest_error": max(error for _, error in found),
     }
-
-
-def _call(transport: Transport, comm: Any, plan: Plan, op: str, name: str) -> Callable[[Lanes, Lanes], None]:
-    return _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, VARIANTS[name])
 
 
 def _by_us(transport: Transport, plan: Plan, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:

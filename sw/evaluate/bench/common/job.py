@@ -56,13 +56,8 @@ def lines_of(
     path = network.folder / "plan.json"
     common = {"port": PORT, "timeout": TIMEOUT, "addresses": [host.address for host in network.hosts]}
     path.write_text(json.dumps({**common, **plan}))
-    argv = [
-        sys.executable,
-        "-m",
-        f"{__package__}.rank",
-        f"{program.__module__}:{program.__name__}",
-        str(path),
-    ]
+    function = f"{program.__module__}:{program.__name__}"
+    argv = [sys.executable, "-m", f"{__package__}.rank", function, str(path)]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
         # All hosts share this machine's processors: one thread of the linear algebra each.
         added = dict.fromkeys(_THREADS, "1")

@@ -32,7 +32,6 @@ from ....commands.environment import installed
 from ....commands.speed import Calls, Floats, best_seconds, copying
 from ....commands.study import Columns, Figure, Panel, Study, measurement, panels
 from ....commands.user_codec import UserCodec, user_codec
-from ....system.options import one_of
 from ....system.text import printable
 from ...training.data import require_digits
 from ..common import data
@@ -105,11 +104,7 @@ def codec(
     file: report.NpyFile = None,
     dtype: Annotated[
         Dtype,
-        one_of(
-            get_args(Dtype),
-            "Type of the values: {}. Other compressors are measured with float32.",
-            metavar="TYPE",
-        ),
+        report.type_of(get_args(Dtype), "values: {}. Other compressors are measured with float32."),
     ] = "float32",
     repeats: Annotated[int, report.whole(1, 1000, "Rounds; the best one counts.")] = 40,
     peers: Annotated[bool, typer.Option(help="Measure other compressors too.")] = True,

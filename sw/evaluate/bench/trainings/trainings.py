@@ -13,7 +13,6 @@ from .... import MAX_K, Codec
 from ....commands import report
 from ....commands.console import Table, tracked
 from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, panels
-from ....system.options import one_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, groups, where
@@ -45,7 +44,7 @@ def trainings(
     optimizers: Annotated[str, report.some_of(OPTIMIZERS, "both")] = ",".join(OPTIMIZERS),
     ranks: Annotated[str, report.listed(f"Simulated ranks, of 2..{BATCH}.")] = "4,64",
     bounds: Annotated[str, report.listed("Each k is the bound 2**-k.")] = "8,10,12",
-    dtype: Annotated[str, one_of(DTYPES, "Type of the gradients: {}.", metavar="TYPE")] = DTYPES[0],
+    dtype: Annotated[str, report.type_of(DTYPES, "gradients: {}.")] = DTYPES[0],
     steps: Annotated[int, report.whole(1, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
     seed: report.FirstSeed = 0,
