@@ -45,6 +45,16 @@ class LaneCodec:
         return self._component("decompressor", "Decompressor")
 
     @property
+    def serial_compressor(self) -> Callable[..., Any]:
+        """The class of :class:`.serial.compressor.Compressor`."""
+        return self._component("compressor", "Compressor", "..serial")
+
+    @property
+    def serial_decompressor(self) -> Callable[..., Any]:
+        """The class of :class:`.serial.decompressor.Decompressor`."""
+        return self._component("decompressor", "Decompressor", "..serial")
+
+    @property
     def statistics(self) -> Any:
         """Layout of the compressor's report on a block: sizes, sums and ``counts`` of the classes."""
         return self._component("block_statistics", "Statistics")
@@ -54,8 +64,8 @@ class LaneCodec:
         """The function from the parameters' values to the bit of the rule for them."""
         return self._component("parameters", "usable")
 
-    def _component(self, module: str, name: str) -> Any:
-        return getattr(import_module(f".{self.name}.{module}", __package__), name)
+    def _component(self, module: str, name: str, family: str = "") -> Any:
+        return getattr(import_module(f"{family}.{self.name}.{module}", __package__), name)
 
 
 CODECS: dict[str, LaneCodec] = {name: LaneCodec(spec) for name, spec in wire.CODECS.items()}

@@ -26,8 +26,8 @@ class Width:
     bf16: bool = False
 
     def __post_init__(self) -> None:
-        if type(self.lanes) is not int or self.lanes not in (GROUP_LANES, 2 * GROUP_LANES):
-            raise ValueError(f"lanes must be {GROUP_LANES} or {2 * GROUP_LANES}, not {self.lanes!r}")
+        if type(self.lanes) is not int or self.lanes not in (1, GROUP_LANES, 2 * GROUP_LANES):
+            raise ValueError(f"lanes must be 1, {GROUP_LANES} or {2 * GROUP_LANES}, not {self.lanes!r}")
 
     @property
     def bytes(self) -> int:
