@@ -104,50 +104,62 @@ class ReceiveDecision(wiring.Component):
             without=add16(header.ip_checksum, header.payload_length),
         )
         p.until(PayloadRealigner.LATENCY)
-        shim = {name: SHIM.read(self.front, name) for name in SHIM}
-        length, header = shim["length"], p.header
-
-        # Each check by itself.
-        everything = self.shape.codec.spec.accepted == range(1 << len(shim["base"]))
-        p.stage(
-            length=length,
-            base=shim["base"],
-            magic=shim["magic"] == SHIM_MAGIC,
-            faults=Cat(
-                shim["version"] != self.shape.codec.spec.version,
-                shim["reserved"] != 0,
-                length[:2] != 0,
-                length <= header.payload_length,
-                length > header.config.max_payload,
-                *([] if everything else [~self._usable(shim["base"], header)]),
-            ),
-            gained=(length - header.payload_length)[:16],
-            checksum=p.without + (~length)[:16],
-        )
-
-        # The verdict, and the header as the host will see it.
-        header, faulty = p.header, p.faults.any()
-        restored = p.base[-1] if self.shape.bf16 else 0
-        choice = Mux(
-            p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, restored))
-        )
-        m.d.sync += [
-            self.orders.valid.eq(p.decide),
-            order.restore.eq(p.decide & (p.verdict == 0) & p.magic & ~faulty),
-            order.verdict.eq(choice),
-            order.vlan.eq(header.vlan),
-            order.tcp.eq(header.tcp),
-            order.payload_at.eq(header.payload_at),
-            order.total_length.eq(header.total_length + p.gained),
-            order.ip_checksum.eq(fold17(p.checksum)),
-            order.payload_length.eq(p.length),
-            self.shim.length.eq(p.length),
-            self.shim.base.eq(p.base),
-        ]
+        judge_shim(m, p, self.shape, self.front, self.orders.valid, order, self.shim)
         return m
 
-    def _usable(self, base: Value, header: Any) -> Value:
-        """Return whether byte 3 of the shim is E0, or E0 + 128 where a block may have bf16 lanes."""
-        if not self.shape.bf16:
-            return in_range(base, self.shape.codec.spec.accepted)
-        return in_range(base[:-1], self.shape.codec.spec.accepted) & (header.bf16 | ~base[-1])
+
+def judge_shim(
+    m: Module, p: Pipeline, shape: EngineShape, front: Value, decided: Value, order: Any, result: Any
+) -> None:
+    """Check the shim ``front`` and make the frame's order, two stages after that of ``p``.
+
+    ``p`` has ``decide``, the headers' ``verdict``, ``header``, and ``without``, the IP checksum without the
+    old length. Registers ``decided``, ``order`` and the shim's fields in ``result`` get the outcome.
+    """
+    shim = {name: SHIM.read(front, name) for name in SHIM}
+    length, header = shim["length"], p.header
+
+    # Each check by itself.
+    everything = shape.codec.spec.accepted == range(1 << len(shim["base"]))
+    p.stage(
+        length=length,
+        base=shim["base"],
+        magic=shim["magic"] == SHIM_MAGIC,
+        faults=Cat(
+            shim["version"] != shape.codec.spec.version,
+            shim["reserved"] != 0,
+            length[:2] != 0,
+            length <= header.payload_length,
+            length > header.config.max_payload,
+            *([] if everything else [~_usable(shape, shim["base"], header)]),
+        ),
+        gained=(length - header.payload_length)[:16],
+        checksum=p.without + (~length)[:16],
+    )
+
+    # The verdict, and the header as the host will see it.
+    header, faulty = p.header, p.faults.any()
+    restored = p.base[-1] if shape.bf16 else 0
+    choice = Mux(
+        p.verdict != 0, p.verdict, Mux(~p.magic, Verdict.NO_SHIM, Mux(faulty, Verdict.BAD_SHIM, restored))
+    )
+    m.d.sync += [
+        decided.eq(p.decide),
+        order.restore.eq(p.decide & (p.verdict == 0) & p.magic & ~faulty),
+        order.verdict.eq(choice),
+        order.vlan.eq(header.vlan),
+        order.tcp.eq(header.tcp),
+        order.payload_at.eq(header.payload_at),
+        order.total_length.eq(header.total_length + p.gained),
+        order.ip_checksum.eq(fold17(p.checksum)),
+        order.payload_length.eq(p.length),
+        result.length.eq(p.length),
+        result.base.eq(p.base),
+    ]
+
+
+def _usable(shape: EngineShape, base: Value, header: Any) -> Value:
+    """Return whether byte 3 of the shim is E0, or E0 + 128 where a block may have bf16 lanes."""
+    if not shape.bf16:
+        return in_range(base, shape.codec.spec.accepted)
+    return in_range(base[:-1], shape.codec.spec.accepted) & (header.bf16 | ~base[-1])
