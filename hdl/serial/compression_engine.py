@@ -63,8 +63,7 @@ class CompressionEngine(Engine):
 
         # The word that is read, and a cycle later its kind.
         index = Signal(range(STORE_WORDS))
-        last_word = Signal.like(index)
-        m.d.comb += last_word.eq((stored.length - 1)[2:])
+        last_word = stored.last
         reads_header = Signal()
         record = Signal(FrameRecord)
         record_valid = Signal()
@@ -140,16 +139,11 @@ class CompressionEngine(Engine):
 
         sends = Signal()
         leaves_compressed = Signal()
-        ending = Signal(15)
-        m.d.comb += ending.eq(
-            Mux(
-                leaves_compressed,
-                record.payload_at + SHIM_BYTES + compressor.statistics.block_bytes,
-                stored.length,
-            )
-        )
         over = Signal()
-        m.d.comb += over.eq(index == (ending - 1)[2:])
+        block_end = record.payload_at + SHIM_BYTES - 1 + compressor.statistics.block_bytes
+        top = Signal(14)  # the place of the last byte that leaves; holds while the frame is sent
+        m.d.sync += top.eq(Mux(leaves_compressed, block_end, Cat(stored.top, stored.last)))
+        m.d.comb += over.eq(index == top[2:])
         with m.FSM():
             with m.State("idle"):
                 m.d.sync += [index.eq(0), compressed_block.eq(0), leaves_compressed.eq(0)]
@@ -186,7 +180,9 @@ class CompressionEngine(Engine):
                 m.d.sync += index.eq(0)
                 with m.If(settling.orders.valid):
                     m.d.sync += leaves_compressed.eq(settling.orders.payload.compressed)
-                    m.next = "send"
+                    m.next = "place"
+            with m.State("place"):
+                m.next = "send"
             with m.State("send"):
                 m.d.comb += sends.eq(output.room)
                 m.d.sync += index.eq(index + output.room)
@@ -199,7 +195,7 @@ class CompressionEngine(Engine):
             go=sends,
             last=over,
             bad=stored.bad,
-            ending=ending[:2],
+            ending=top[:2] + 1,
             compressed=leaves_compressed,
             place=Mux(index < 32, index - record.vlan, 0)[:5],
             in_shim=index == join,

@@ -42,8 +42,7 @@ class DecompressionEngine(Engine):
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         stored = store.frames.payload
         index = Signal(12)
-        last_word = Signal.like(index)
-        m.d.comb += last_word.eq((stored.length - 1)[2:])
+        last_word = stored.last
         advances = Signal()
         reads_header = Signal()
         reads_shim = Signal()
@@ -178,7 +177,7 @@ class DecompressionEngine(Engine):
             restored=restored,
             meets=over & restored,
             bad=stored.bad,
-            ending=stored.length[:2],
+            ending=stored.top + 1,
             place=Mux(index < 32, index - header.vlan, 0)[:5],
         )
         s.until(FrameStore.LATENCY)

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,8 +17,14 @@ _FRAMES = 32
 class StoredFrame(data.Struct):
     """A whole frame in the store."""
 
-    length: 15  # in bytes, 1 to 16380
+    top: 2  # place of its last byte in its last word
+    last: 12  # its last word
     bad: 1
+
+    @property
+    def length(self) -> Value:
+        """Its bytes."""
+        return Cat(self.top, self.last) + 1
 
 
 class FrameStore(wiring.Component):
@@ -59,37 +65,39 @@ class FrameStore(wiring.Component):
         begin = Signal(range(self.depth))  # of the frame that comes
         words = Signal(range(self.depth))  # of it, so far
         oldest = Signal(range(self.depth))  # the first word of the oldest frame
-        used = Signal(range(self.depth))  # words of whole frames
+        used = Signal(range(self.depth + 1))  # words of whole frames
         too_long = Signal()
+        full = Signal()  # a cycle late, so that the word that comes meanwhile takes the last place
         source, frame = self.s_axis, self.frames.payload
         keep = source.tkeep
         taken = source.tvalid & source.tready
-        # One word stays free, so that the two ends never meet.
-        full = words + used >= self.depth - 1
-        m.d.comb += source.tready.eq(queue.room & (~full | too_long))
-        whole = taken & source.tlast & ~too_long
-        freed = Mux(self.frames.valid & self.frames.ready, (frame.length + 3)[2:], 0)
+        most = words.all()  # a frame has no more words
+        whole = taken & source.tlast & ~too_long & ~most
+        freed = Signal(range(self.depth + 1))
+        m.d.comb += source.tready.eq(queue.room & (~full | too_long | most))
         m.d.sync += [
+            full.eq(words + used >= self.depth - 1),
+            freed.eq(Mux(self.frames.valid & self.frames.ready, frame.last + 1, 0)),
             used.eq(used + Mux(whole, words + 1, 0) - freed),
             oldest.eq(oldest + freed),
-            self.dropped.eq(taken & source.tlast & too_long),
+            self.dropped.eq(taken & source.tlast & (too_long | most)),
         ]
         with m.If(taken):
-            m.d.sync += words.eq(Mux(source.tlast | too_long, 0, words + 1))
-            with m.If(source.tlast):
-                m.d.sync += too_long.eq(0)
+            m.d.sync += [
+                words.eq(Mux(source.tlast | too_long | most, 0, words + 1)),
+                too_long.eq(~source.tlast & (too_long | most)),
+            ]
         with m.If(whole):
             m.d.sync += begin.eq(begin + words + 1)
-        with m.If(source.tvalid & full & (used == 0)):
-            m.d.sync += [too_long.eq(1), words.eq(0)]
         m.d.comb += [
-            ram.write.eq(taken & ~too_long),
+            ram.write.eq(taken & ~too_long & ~most),
             ram.write_address.eq(begin + words),
             ram.write_data.eq(source.tdata),
             ram.read_address.eq(oldest + self.address),
             self.word.eq(ram.read_data),
             queue.i.valid.eq(whole),
-            queue.i.payload.length.eq((words << 2) + keep[0] + keep[1] + keep[2] + keep[3]),
+            queue.i.payload.top.eq(Cat(keep[3] | (keep[1] & ~keep[2]), keep[2])),
+            queue.i.payload.last.eq(words),
             queue.i.payload.bad.eq(source.tuser),
         ]
         return m
