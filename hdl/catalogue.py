@@ -298,6 +298,12 @@ CATALOGUE = {
         ),
         Entry("memory", "parts.memory:BlockRam", ({"width": 36, "depth": 64},), "leaves", {"latency": 2}),
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "leaves", {"latency": 0}),
+        # Engines of one lane a cycle.
+        *(
+            Entry(f"{prefix}serial_{engine}", f"serial.{engine}", ({"lanes": 1, **sizes},), "engine")
+            for engine in ("compression_engine", "decompression_engine")
+            for prefix, sizes in (("", {}), ("planes_", _PLANES), ("bf16_", _BF16))
+        ),
         # The whole NIC.
         Entry("nic", "nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),
         Entry("planes_nic", "nic", ({"codec": "planes"}, {"codec": "planes", "lanes": 16}), bench=""),

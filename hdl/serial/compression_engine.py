@@ -4,10 +4,11 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 
 from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC
 
+from ..control.config import EngineConfig
 from ..engine.engine import Engine
 from ..engine.frame_recorder import FrameRecord
 from ..engine.transmit_judging import TransmitJudging
@@ -20,7 +21,7 @@ from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .compressor import STORE_WORDS
-from .frame_store import FrameStore
+from .frame_store import FrameStore, length_of
 from .word_parser import LAST_WORD, WordParser
 
 _FROM_HEADER = sorted(FrameRecord.as_shape().members.keys() & ParsedHeader.as_shape().members.keys())
@@ -47,7 +48,8 @@ class CompressionEngine(Engine):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         shape = self.shape
-        m.submodules.store = store = FrameStore()
+        settings = data.StructLayout({"config": EngineConfig, **({"bf16_tos": 8} if shape.bf16 else {})})
+        m.submodules.store = store = FrameStore(settings)
         m.submodules.parser = parser = WordParser(shape, transmit=True)
         m.submodules.judging = judging = TransmitJudging(shape)
         m.submodules.settling = settling = TransmitSettling(shape)
@@ -60,6 +62,7 @@ class CompressionEngine(Engine):
         wiring.connect(m, settling.reports, wiring.flipped(self.reports))
         header = parser.headers.payload.header
         stored = store.frames.payload
+        stored_length = length_of(stored)
 
         # The word that is read, and a cycle later its kind.
         index = Signal(range(STORE_WORDS))
@@ -84,17 +87,23 @@ class CompressionEngine(Engine):
         aligned = Cat(before, store.word[:16])
         m.d.comb += [
             store.address.eq(index),
-            parser.config.eq(self.config),
-            *([parser.bf16_tos.eq(self.bf16_tos)] if shape.bf16 else []),
+            store.settings.config.eq(self.config),
+            parser.config.eq(stored.settings.config),
             parser.valid.eq(arrives.header),
             parser.word.eq(store.word),
             parser.aligned.eq(aligned),
             parser.complete.eq(arrives.complete),
-            parser.length.eq(stored.length),
+            parser.length.eq(stored_length),
             compressor.word.eq(aligned),
             compressor.count.eq(count),
             compressor.parameters.eq(parameters),
         ]
+
+        if shape.bf16:
+            m.d.comb += [
+                store.settings.bf16_tos.eq(self.bf16_tos),
+                parser.bf16_tos.eq(stored.settings.bf16_tos),
+            ]
 
         # What is known of the frame with its header.
         with m.If(parser.headers.valid):
@@ -102,11 +111,11 @@ class CompressionEngine(Engine):
                 record_valid.eq(1),
                 ordered.eq(0),
                 record.bad.eq(stored.bad),
-                record.short.eq(stored.length < header.frame_length),
+                record.short.eq(stored_length < header.frame_length),
                 record.index.eq(flow_index(header)),
                 record.learns.eq(header.config.learn_phases),
                 record.base.eq(self._with_type(header.config[shape.codec.spec.base], header)),
-                record.frame_bytes.eq(stored.length),
+                record.frame_bytes.eq(stored_length),
                 *(record[name].eq(header[name]) for name in _FROM_HEADER),
                 *(record.key[name].eq(header[name]) for name, _ in FlowKey.as_shape()),
                 join.eq(header.payload_at[2:]),

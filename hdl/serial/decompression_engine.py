@@ -4,10 +4,11 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 
 from inceptionn.wire import SHIM_BYTES, Verdict
 
+from ..control.config import EngineConfig
 from ..engine.engine import Engine
 from ..engine.receive_decision import ReceiveOrder, Shim, judge_shim
 from ..frame.header_fields import IPV4, L3, L4, UDP
@@ -15,7 +16,7 @@ from ..frame.header_parser import ParsedHeader
 from ..parts.checksum import add16, swap16
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
-from .frame_store import FrameStore
+from .frame_store import FrameStore, length_of
 from .word_parser import LAST_WORD, WordParser
 
 
@@ -34,13 +35,15 @@ class DecompressionEngine(Engine):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         shape = self.shape
-        m.submodules.store = store = FrameStore()
+        settings = data.StructLayout({"config": EngineConfig, **({"bf16_tos": 8} if shape.bf16 else {})})
+        m.submodules.store = store = FrameStore(settings)
         m.submodules.parser = parser = WordParser(shape, transmit=False)
         m.submodules.decompressor = decompressor = shape.codec.serial_decompressor(shape)
         m.submodules.output = output = OutputQueue(decompressor.SLACK + 4, shape)
         wiring.connect(m, wiring.flipped(self.s_axis), store.s_axis)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         stored = store.frames.payload
+        stored_length = length_of(stored)
         index = Signal(12)
         last_word = stored.last
         advances = Signal()
@@ -65,15 +68,21 @@ class DecompressionEngine(Engine):
             m.d.sync += before.eq(store.word[16:])
         aligned = Cat(before, store.word[:16])
         m.d.comb += [
-            parser.config.eq(self.config),
-            *([parser.bf16_tos.eq(self.bf16_tos)] if shape.bf16 else []),
+            store.settings.config.eq(self.config),
+            parser.config.eq(stored.settings.config),
             parser.valid.eq(arrives.header),
             parser.word.eq(store.word),
             parser.aligned.eq(aligned),
             parser.complete.eq(arrives.complete),
-            parser.length.eq(stored.length),
+            parser.length.eq(stored_length),
             decompressor.word.eq(store.word),
         ]
+
+        if shape.bf16:
+            m.d.comb += [
+                store.settings.bf16_tos.eq(self.bf16_tos),
+                parser.bf16_tos.eq(stored.settings.bf16_tos),
+            ]
 
         # The shim's four bytes before the last, and the decision.
         front = Signal(32, reset_less=True)
@@ -106,10 +115,10 @@ class DecompressionEngine(Engine):
         restores = Signal()
         header_bytes = header.payload_at
         finished = Signal()
-        short = stored.length < header.frame_length
+        short = stored_length < header.frame_length
         wrong = stored.bad | (restored & (short | decompressor.malformed))
         m.d.comb += [
-            length.eq(Mux(restored, header_bytes + order.payload_length, stored.length)),
+            length.eq(Mux(restored, header_bytes + order.payload_length, stored_length)),
             decompressor.base.eq(shim.base),
             decompressor.count.eq(order.payload_length[2:]),
             decompressor.length.eq(header.payload_length - SHIM_BYTES),
@@ -132,7 +141,7 @@ class DecompressionEngine(Engine):
             with m.State("judge"):
                 parsed = parser.headers.payload
                 at = parsed.header.payload_at
-                whole = stored.length >= at + SHIM_BYTES
+                whole = stored_length >= at + SHIM_BYTES
                 m.d.comb += verdict.eq(Mux(parsed.clear, Verdict.LENGTHS, parsed.header.verdict))
                 m.d.sync += index.eq(at[2:])
                 with m.If(parser.headers.valid):
@@ -222,7 +231,7 @@ class DecompressionEngine(Engine):
                     Mux(restored, Mux(malformed, Verdict.MALFORMED, Verdict.RESTORED), order.verdict),
                 )
             ),
-            report.bytes_in.eq(stored.length),
+            report.bytes_in.eq(stored_length),
             report.bytes_out.eq(length),
         ]
         if shape.bf16:

@@ -9,22 +9,27 @@ from amaranth.lib.wiring import In, Out
 
 from ..parts.axi import AXIStream
 from ..parts.memory import BlockRam
+from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 
-_FRAMES = 32
+_FRAMES = 16
 
 
-class StoredFrame(data.Struct):
-    """A whole frame in the store."""
+def stored_frame(settings: Any) -> data.StructLayout:
+    """Return the layout of a whole frame in the store."""
+    return data.StructLayout(
+        {
+            "settings": settings,  # of its first beat
+            "last": 12,  # its last word
+            "top": 2,  # the place of its last byte in that word
+            "bad": 1,
+        }
+    )
 
-    top: 2  # place of its last byte in its last word
-    last: 12  # its last word
-    bad: 1
 
-    @property
-    def length(self) -> Value:
-        """Its bytes."""
-        return Cat(self.top, self.last) + 1
+def length_of(frame: Any) -> Value:
+    """Return a stored frame's bytes."""
+    return Cat(frame.top, frame.last) + 1
 
 
 class FrameStore(wiring.Component):
@@ -33,11 +38,13 @@ class FrameStore(wiring.Component):
     A frame is there when its last word is. The input waits while other frames leave no room for this one. A
     frame longer than 16380 bytes has none, and is dropped whole.
 
-    Throughput: a word per cycle in, a word per cycle out. A frame can be read three cycles after its last
+    Throughput: a word per cycle in, a word per cycle out. A frame can be read five cycles after its last
     word.
 
     Parameters
     ----------
+    settings : shape-like
+        What holds for a frame from its first beat on.
     depth : :class:`int`
         Words of 4 bytes, a power of two; fewer in a proof.
     """
@@ -45,12 +52,14 @@ class FrameStore(wiring.Component):
     LATENCY = BlockRam.LATENCY
     """Cycles from ``address`` to ``word``."""
 
-    def __init__(self, depth: int = 4096):
+    def __init__(self, settings: Any, depth: int = 4096):
+        self.stored = stored_frame(settings)
         self.depth = depth
         super().__init__(
             {
                 "s_axis": In(AXIStream(4)),  #: ``tuser`` at ``tlast``: bad frame.
-                "frames": Out(stream.Signature(StoredFrame)),  #: The oldest; taking it frees its room.
+                "settings": In(settings),  #: Sampled in the cycle after a frame's first beat was accepted.
+                "frames": Out(stream.Signature(self.stored)),  #: The oldest; taking it frees its room.
                 "address": In(range(depth)),  #: Of a word of the oldest frame.
                 "word": Out(32),  #: The word of :attr:`LATENCY` cycles before.
                 "dropped": Out(1),  #: For one cycle: a frame was too long.
@@ -60,7 +69,7 @@ class FrameStore(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.ram = ram = BlockRam(32, self.depth)
-        m.submodules.queue = queue = PushQueue(StoredFrame, _FRAMES, 2)
+        m.submodules.queue = queue = PushQueue(self.stored, _FRAMES, 4)
         wiring.connect(m, queue.o, wiring.flipped(self.frames))
         begin = Signal(range(self.depth))  # of the frame that comes
         words = Signal(range(self.depth))  # of it, so far
@@ -95,9 +104,28 @@ class FrameStore(wiring.Component):
             ram.write_data.eq(source.tdata),
             ram.read_address.eq(oldest + self.address),
             self.word.eq(ram.read_data),
-            queue.i.valid.eq(whole),
-            queue.i.payload.top.eq(Cat(keep[3] | (keep[1] & ~keep[2]), keep[2])),
-            queue.i.payload.last.eq(words),
-            queue.i.payload.bad.eq(source.tuser),
+        ]
+        # A frame is announced two cycles after its last word, when the settings of its first are there.
+        first = Signal(init=1)
+        ragged = Signal()  # a word before the last was not whole
+        settings = Signal(self.settings.shape(), reset_less=True)
+        begun = Signal()
+        m.d.sync += begun.eq(taken & first)
+        with m.If(taken):
+            m.d.sync += [first.eq(source.tlast), ragged.eq(~source.tlast & (ragged | ~keep.all()))]
+        with m.If(begun):
+            m.d.sync += settings.eq(self.settings)
+        p = Pipeline(m, "ended_", control={"valid"})
+        p.let(
+            valid=whole, last=words, top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]), bad=source.tuser | ragged
+        )
+        p.until(2)
+        announced = queue.i.payload
+        m.d.comb += [
+            queue.i.valid.eq(p.valid),
+            announced.settings.eq(settings),
+            announced.last.eq(p.last),
+            announced.top.eq(p.top),
+            announced.bad.eq(p.bad),
         ]
         return m
