@@ -300,9 +300,13 @@ CATALOGUE = {
         Entry("lut_ram", "parts.memory:LutRam", ({"width": 19, "depth": 32},), "leaves", {"latency": 0}),
         # Engines of one lane a cycle.
         *(
-            Entry(f"{prefix}serial_{engine}", f"serial.{engine}", ({"lanes": 1, **sizes},), "engine")
+            Entry(f"{prefix}serial_{engine}", f"serial.{engine}", ({"lanes": 1, **sizes},), bench)
             for engine in ("compression_engine", "decompression_engine")
-            for prefix, sizes in (("", {}), ("planes_", _PLANES), ("bf16_", _BF16))
+            for prefix, sizes, bench in (
+                ("", {}, "engine"),
+                ("planes_", _PLANES, ""),
+                ("bf16_", _BF16, "engine"),
+            )
         ),
         # The whole NIC.
         Entry("nic", "nic", ({}, {"lanes": 16}, {"engines": 2}, {"engines": 4})),

@@ -11,7 +11,7 @@ from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC
 from ..control.config import EngineConfig
 from ..engine.engine import Engine
 from ..engine.frame_recorder import FrameRecord
-from ..engine.transmit_judging import TransmitJudging
+from ..engine.transmit_judging import JudgedFrame, TransmitJudging
 from ..engine.transmit_settling import BlockSums, TransmitSettling, frame_order
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.header_fields import IPV4, L3, L4, TCP, UDP
@@ -24,6 +24,8 @@ from .compressor import STORE_WORDS
 from .frame_store import FrameStore, length_of
 from .word_parser import LAST_WORD, WordParser
 
+_PATCHED = (L3 + IPV4["total_length"].byte) // 4
+"""The first word of a frame that differs in its wire form."""
 _FROM_HEADER = sorted(FrameRecord.as_shape().members.keys() & ParsedHeader.as_shape().members.keys())
 
 
@@ -68,6 +70,7 @@ class CompressionEngine(Engine):
         index = Signal(range(STORE_WORDS))
         last_word = stored.last
         reads_header = Signal()
+        sends = Signal()  # the word at `index` leaves
         record = Signal(FrameRecord)
         record_valid = Signal()
         ordered = Signal(init=1)  # the frame's order is there, or no frame waits for one
@@ -78,7 +81,9 @@ class CompressionEngine(Engine):
 
         arrives = Pipeline(m, "arrives_", control={"header", "complete"})
         advances = Signal()  # the word at `index` is read, and the next one follows
-        arrives.let(advances=advances, header=reads_header, complete=(index == LAST_WORD) | (index == last_word))
+        arrives.let(
+            advances=advances, header=reads_header, complete=(index == LAST_WORD) | (index == last_word)
+        )
         arrives.until(FrameStore.LATENCY)
         before = Signal(16, reset_less=True)
         arrives_now = arrives.advances
@@ -87,6 +92,7 @@ class CompressionEngine(Engine):
         aligned = Cat(before, store.word[:16])
         m.d.comb += [
             store.address.eq(index),
+            store.release.eq(sends),
             store.settings.config.eq(self.config),
             parser.config.eq(stored.settings.config),
             parser.valid.eq(arrives.header),
@@ -128,25 +134,28 @@ class CompressionEngine(Engine):
             m.d.sync += record_valid.eq(0)
         with m.If(settling.orders.valid):
             m.d.sync += [order.eq(settling.orders.payload), ordered.eq(1)]
-        compressed_block = Signal()  # the block's statistics are there
         sums = settling.sums.payload
+        judged = Signal(JudgedFrame, reset_less=True)  # waits for the block's statistics
+        judged_valid = Signal()
+        with m.If(judging.judged.valid):
+            m.d.sync += [judged.eq(judging.judged.payload), judged_valid.eq(1)]
+        with m.Elif(settling.judged.ready):
+            m.d.sync += judged_valid.eq(0)
         m.d.comb += [
-            # A candidate is judged when its block is done, so nothing waits between the two.
-            judging.records.valid.eq(record_valid & ((record.verdict != 0) | compressed_block)),
+            judging.records.valid.eq(record_valid),
             judging.records.payload.eq(record),
             judging.header_sums.valid.eq(1),
             judging.header_sums.payload.eq(parser.sums),
             judging.judged_room.eq(1),
-            settling.judged.valid.eq(judging.judged.valid),
-            settling.judged.payload.eq(judging.judged.payload),
+            settling.judged.valid.eq(judged_valid),
+            settling.judged.payload.eq(judged),
             settling.orders_room.eq(1),
-            settling.sums.valid.eq(1),
+            settling.sums.valid.eq(compressor.done),
             *(sums[name].eq(compressor.statistics[name]) for name, _ in BlockSums.as_shape()),
             settling.counts.valid.eq(1),
             settling.counts.payload.eq(compressor.statistics.counts),
         ]
 
-        sends = Signal()
         leaves_compressed = Signal()
         over = Signal()
         block_end = record.payload_at + SHIM_BYTES - 1 + compressor.statistics.block_bytes
@@ -155,7 +164,7 @@ class CompressionEngine(Engine):
         m.d.comb += over.eq(index == top[2:])
         with m.FSM():
             with m.State("idle"):
-                m.d.sync += [index.eq(0), compressed_block.eq(0), leaves_compressed.eq(0)]
+                m.d.sync += [index.eq(0), leaves_compressed.eq(0)]
                 with m.If(store.frames.valid & judging.ready & ordered & ~record_valid):
                     m.d.comb += parser.start.eq(1)
                     m.next = "header"
@@ -183,15 +192,15 @@ class CompressionEngine(Engine):
                 m.d.comb += advances.eq(compressor.request)
                 m.d.sync += index.eq(index + compressor.request)
                 with m.If(compressor.done):
-                    m.d.sync += compressed_block.eq(1)
-                    m.next = "settle"
-            with m.State("settle"):
-                m.d.sync += index.eq(0)
+                    m.d.sync += index.eq(0)
+                    m.next = "begin"
+            with m.State("begin"):
+                # The words that are the same in either form leave before the order comes.
+                m.d.comb += sends.eq(output.room & (index < _PATCHED))
+                m.d.sync += index.eq(index + sends)
                 with m.If(settling.orders.valid):
                     m.d.sync += leaves_compressed.eq(settling.orders.payload.compressed)
-                    m.next = "place"
-            with m.State("place"):
-                m.next = "send"
+                    m.next = "send"
             with m.State("send"):
                 m.d.comb += sends.eq(output.room)
                 m.d.sync += index.eq(index + output.room)

@@ -123,6 +123,7 @@ class DecompressionEngine(Engine):
             decompressor.count.eq(order.payload_length[2:]),
             decompressor.length.eq(header.payload_length - SHIM_BYTES),
             decompressor.room.eq(output.room),
+            store.release.eq(sends),
             store.address.eq(Mux(restores, decompressor.address + join + 2, index)),
         ]
         over = Signal()

@@ -51,6 +51,8 @@ class FrameStore(wiring.Component):
 
     LATENCY = BlockRam.LATENCY
     """Cycles from ``address`` to ``word``."""
+    LONGEST = 16380
+    """Bytes of the longest frame that it holds."""
 
     def __init__(self, settings: Any, depth: int = 4096):
         self.stored = stored_frame(settings)
@@ -60,9 +62,9 @@ class FrameStore(wiring.Component):
                 "s_axis": In(AXIStream(4)),  #: ``tuser`` at ``tlast``: bad frame.
                 "settings": In(settings),  #: Sampled in the cycle after a frame's first beat was accepted.
                 "frames": Out(stream.Signature(self.stored)),  #: The oldest; taking it frees its room.
+                "release": In(1),  #: One more of its words is not needed any more; its room is free.
                 "address": In(range(depth)),  #: Of a word of the oldest frame.
                 "word": Out(32),  #: The word of :attr:`LATENCY` cycles before.
-                "dropped": Out(1),  #: For one cycle: a frame was too long.
             }
         )
 
@@ -82,15 +84,21 @@ class FrameStore(wiring.Component):
         taken = source.tvalid & source.tready
         most = words.all()  # a frame has no more words
         whole = taken & source.tlast & ~too_long & ~most
+        takes = Signal()  # the oldest frame is taken
+        released = Signal(range(self.depth))  # words of it
         freed = Signal(range(self.depth + 1))
-        m.d.comb += source.tready.eq(queue.room & (~full | too_long | most))
+        m.d.comb += [
+            source.tready.eq(queue.room & (~full | too_long | most)),
+            takes.eq(self.frames.valid & self.frames.ready),
+        ]
         m.d.sync += [
             full.eq(words + used >= self.depth - 1),
-            freed.eq(Mux(self.frames.valid & self.frames.ready, frame.last + 1, 0)),
+            released.eq(Mux(takes, 0, released + self.release)),
+            freed.eq(Mux(takes, frame.last + 1 - released, self.release)),
             used.eq(used + Mux(whole, words + 1, 0) - freed),
-            oldest.eq(oldest + freed),
-            self.dropped.eq(taken & source.tlast & (too_long | most)),
         ]
+        with m.If(takes):
+            m.d.sync += oldest.eq(oldest + frame.last + 1)
         with m.If(taken):
             m.d.sync += [
                 words.eq(Mux(source.tlast | too_long | most, 0, words + 1)),
@@ -117,7 +125,10 @@ class FrameStore(wiring.Component):
             m.d.sync += settings.eq(self.settings)
         p = Pipeline(m, "ended_", control={"valid"})
         p.let(
-            valid=whole, last=words, top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]), bad=source.tuser | ragged
+            valid=whole,
+            last=words,
+            top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]),
+            bad=source.tuser | ragged,
         )
         p.until(2)
         announced = queue.i.payload

@@ -17,6 +17,8 @@ from inceptionn.sim.runner import run_bench
 FOLDER = Path(__file__).parent
 ELSEWHERE = {"nic"}  # test_nic.py runs it on two simulators, since it takes minutes
 ENGINES = {
+    *("serial_compression_engine", "serial_decompression_engine"),
+    *("bf16_serial_compression_engine", "bf16_serial_decompression_engine"),
     *("compression_engine", "decompression_engine"),
     *("bf16_compression_engine", "bf16_decompression_engine"),
 }

@@ -151,9 +151,7 @@ class Harness:
 
     # The component
 
-    def add(
-        self, component: Any, name: str = "dut", *, platform: Any = None, probed: Any = None
-    ) -> Inside:
+    def add(self, component: Any, name: str = "dut", *, platform: Any = None, probed: Any = None) -> Inside:
         """Make ``component`` a submodule; return its probes, or those of ``probed``, which it wraps."""
         fragment = Fragment.get(component, platform)
         self.m.submodules[name] = fragment

@@ -69,8 +69,7 @@ def write_protocol(bank: Bank) -> None:
     )
     h.invariant(
         "a held write is the one accepted",
-        (~aw_held | (at == bank.address[2:]))
-        & (~w_held | ((data == bank.data) & (strobe == bank.strobe))),
+        (~aw_held | (at == bank.address[2:])) & (~w_held | ((data == bank.data) & (strobe == bank.strobe))),
     )
     age = master.age(bank.writing, "write_age")
     h.claim(

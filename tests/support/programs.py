@@ -37,7 +37,11 @@ def runs(pid: int | str) -> bool:
 
 @contextmanager
 def ranks(
-    program: Path, count: int, *arguments: object, first: str | None = None, stderr: int | None = None,
+    program: Path,
+    count: int,
+    *arguments: object,
+    first: str | None = None,
+    stderr: int | None = None,
     stdin: int | None = None,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Yield processes of a program whose first argument is the rank; kill all in the end.

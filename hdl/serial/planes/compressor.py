@@ -2,7 +2,6 @@
 """The serial compressor of the planes codec."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
@@ -134,7 +133,8 @@ class Compressor(compressor.Compressor):
         if len(held) == 1:
             return chosen
         words = [
-            Cat(Cat(pair) for pair in zip(even, upper, strict=True)) for even, upper in zip(held[1], odd)
+            Cat(Cat(pair) for pair in zip(even, upper, strict=True))
+            for even, upper in zip(held[1], odd, strict=False)
         ]
         return Mux(bf16, Cat(*words, Const(0, 32)).word_select(slot, 32), chosen)
 

@@ -6,7 +6,7 @@ both types of lanes come in turn.
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
 
@@ -38,6 +38,7 @@ from engine_traffic import (
 
 from inceptionn.hdl.engine.transmit_decision import TransmitDecision
 from inceptionn.hdl.frame.flow_table import FLOW_SETS
+from inceptionn.hdl.serial.frame_store import FrameStore
 from inceptionn.sim.golden import EngineConfig, FlowTable, transmit
 from inceptionn.sim.golden.cases import bf16, receive_sequences, transmit_sequences
 from inceptionn.sim.golden.packets import MINIMUM_FRAME, ethernet, tcp, udp
@@ -64,6 +65,13 @@ COMPRESSED_LATENCY = 48 if WIDTH.lanes == 8 else 56
 """Most cycles from first beat to first beat of a frame in the transmit engine, beyond the frame's beats."""
 BYPASS_LATENCY, RESTORED_LATENCY = 24, 56
 """The same in the receive engine: of a frame that passes; of a restored one, beyond the table's beats."""
+SERIAL = WIDTH.lanes == 1
+LINE_CLOCK = 0.008 * (75 if not BF16 else 92 if TRANSMIT else 72)
+"""Cycles of a serial engine in the time of a byte at 1 Gbit/s."""
+BETWEEN_FRAMES = 24
+"""Bytes of a line beside a frame's: preamble, FCS and gap."""
+SERIAL_LATENCY = 100 if TRANSMIT else 75
+"""Most cycles of a frame alone in a serial engine: 17 for each 8 words, and these."""
 BF16_RATE = 0.995
 """Fewest beats per cycle on the side of the payloads, with lanes of both types."""
 RATE = 0.97
@@ -152,7 +160,7 @@ async def run_stalled(tb, stimuli: Iterable[Stimulus], cycles: int) -> None:
 
     async def stall() -> None:
         tb.sink.pause = True
-        await ClockCycles(tb.dut.aclk, cycles)
+        await ClockCycles(tb.dut.aclk, max(cycles, SERIAL * (FrameStore.LONGEST // 4 + 500)))
         assert not tb.dut.s_axis_tready.value, "room without end"
         tb.sink.pause = False
 
@@ -169,7 +177,7 @@ async def nothing_comes_from_nothing(tb):
         await ClockCycles(tb.dut.aclk, 1)
         waited += 1
         assert waited < (FLOW_SETS + 20 if TRANSMIT else 8), "tready stays low"
-    assert waited > FLOW_SETS - 20 or not TRANSMIT
+    assert waited > FLOW_SETS - 20 or not TRANSMIT or SERIAL  # frames wait within
     await ClockCycles(tb.dut.aclk, 200)
     assert not tb.begun
     assert not tb.reports
@@ -296,9 +304,14 @@ async def long_frames(tb, pauses):
         tagged = random.random() < 0.5 or BF16 or not TRANSMIT
         stimuli += [long_frame(size, tagged, bad=random.random() < 0.3), *ones(3)]
         stimuli += [Stimulus(arriving(udp(make("gradients", 64), tos=tos))) for tos, make in MAKERS]
+    if SERIAL:
+        longest = FrameStore.LONGEST
+        for size in (longest - 1, longest, longest + 1, longest + 4, 4 * longest):
+            stimuli += [long_frame(size, TRANSMIT, bad=size % 3 == 0), *ones(2)]
     if not TRANSMIT:
         wire_form = sent(udp(payload("gradients", 64)))
-        stimuli += [Stimulus(wire_form + bytes(20_000), name="padded with 20000 bytes"), *ones(2)]
+        padding = 16_000 if SERIAL else 20_000
+        stimuli += [Stimulus(wire_form + bytes(padding), name=f"padded with {padding} bytes"), *ones(2)]
     passages = await tb.run(stimuli, pauses)
     long = verdicts(p for p in passages if len(p.stimulus.frame) > most)
     assert not TRANSMIT or long <= {Verdict.LONG, Verdict.BAD}
@@ -347,7 +360,7 @@ async def partial_beats(tb):
         for frame in frames:
             last = beats(len(frame)) - 1
             places = {0, 1, 2, 7, last - 1}
-            if not TRANSMIT and frame is not frames[-1]:
+            if not TRANSMIT and not SERIAL and frame is not frames[-1]:
                 # A frame that lacks bytes of the beat with which its headers are known passes, as cut short.
                 places = {0, 1, 2} - {WIDTH.parsed_beat}
             stimuli += ragged(frame, (place for place in places if place < last))
@@ -435,14 +448,14 @@ async def reset_in_the_middle(tb):
     await tb.run(mixture(30))
 
 
-@ENGINE.test(skip=BF16)
+@ENGINE.test(skip=BF16 or SERIAL)
 async def bypass_throughput(tb):
     """One beat per cycle in and out; on receive, tagged or not."""
     for tos in (0x00,) if TRANSMIT else (0x00, 0x28):
         await check_bypass(tb, tos)
 
 
-@ENGINE.test(skip=BF16)
+@ENGINE.test(skip=BF16 or SERIAL)
 @cocotb.parametrize(ratio=list(RATIOS)[0 if TRANSMIT else 1 :])
 async def throughput(tb, ratio):
     """One beat per cycle on the side of the payloads, averaged over the frames, at every ratio."""
@@ -463,7 +476,7 @@ def of_code(size: int, code: int, is_bf16: bool) -> bytes:
     return words.tobytes() if not is_bf16 else np.repeat(words >> 16, 2).astype("<u2").tobytes()
 
 
-@ENGINE.test(skip=not BF16)
+@ENGINE.test(skip=not BF16 or SERIAL)
 @cocotb.parametrize(size=[1448, 8960])
 async def throughput_of_codes(tb, size):
     """One beat per cycle at every code (some for long frames), the two types of lanes in turn."""
@@ -478,7 +491,7 @@ async def throughput_of_codes(tb, size):
         assert rate >= BF16_RATE, f"code {code}, {size} bytes: {rate:.4f} beats per cycle"
 
 
-@ENGINE.test(skip=BF16)
+@ENGINE.test(skip=BF16 or SERIAL)
 async def idle_cycles_of_short_frames(tb):
     await check_idle_cycles(tb)
     for size in (20, 64, 96, 128, 160) if TRANSMIT else ():
@@ -488,7 +501,7 @@ async def idle_cycles_of_short_frames(tb):
         assert steps == {cycles}, f"frames of {size} bytes start every {steps} cycles"
 
 
-@ENGINE.test(skip=BF16)
+@ENGINE.test(skip=BF16 or SERIAL)
 async def latency(tb):
     """Of an idle engine, for frames that pass, fall back, and are changed."""
     for lanes in (1, 16, 64, 365, 2240):
@@ -502,3 +515,30 @@ async def latency(tb):
                 if TRANSMIT:
                     limit = COMPRESSED_LATENCY + passage.stimulus.beats
                 assert passage.latency <= limit, f"{lanes} lanes, {kind}: {passage.latency} cycles"
+
+
+def serial_loads() -> Iterator[tuple[str, list[Stimulus]]]:
+    """Name and frames of each load of a serial engine: every length and verdict, ratio and type of lanes."""
+    for size in (60, 128, 576, 1514, 9014):
+        yield f"{size} bytes, untagged", [Stimulus(udp(bytes(size - 42), tos=0))] * 12
+    for size in (64, 512, 1448, 8960):
+        for tos, make in MAKERS:
+            for kind in (*SHRINKING, *(("large",) if TRANSMIT else ())):
+                frames = [tcp(make(kind, size // 4), tos=tos, sequence=size * i) for i in range(12)]
+                yield f"{size} bytes of {kind}, ToS {tos:#04x}", [Stimulus(arriving(f)) for f in frames]
+        yield f"{size} bytes of random numbers", [Stimulus(udp(random.randbytes(size)))] * 12
+
+
+@ENGINE.test(skip=not SERIAL)
+async def line_rate_of_a_gigabit(tb):
+    """Frames of 1 Gbit/s on the busier side keep their pace, and one alone leaves in time."""
+    for name, stimuli in serial_loads():
+        passages = await tb.run(stimuli)
+        (alone,) = await tb.run(stimuli[:1])
+        waits = alone.latency - alone.stimulus.beats * 17 // 8
+        steps = passages[-1].last_out - passages[2].last_out
+        longest = max(60, len(alone.stimulus.frame), len(alone.result.frame))
+        cycles, limit = steps / (len(passages) - 3), LINE_CLOCK * (longest + BETWEEN_FRAMES)
+        tb.log.info("%s: %.1f of %.1f cycles, latency %d", name, cycles, limit, alone.latency)
+        assert cycles <= limit, f"{name}: {cycles:.1f} cycles a frame, not {limit:.1f}"
+        assert waits <= SERIAL_LATENCY, f"{name}: {alone.latency} cycles"
