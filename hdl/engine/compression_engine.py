@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from inceptionn.wire import LANE_BYTES, SHIM_BYTES
 
 from ..frame.front_end import FrontEnd
-from ..frame.header_parser import ParsedHeader
+from ..frame.header_judge import ParsedHeader
 from ..frame.header_sum import HeaderSum
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.pipeline import Pipeline

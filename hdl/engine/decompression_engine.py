@@ -10,7 +10,7 @@ from inceptionn.wire import LANE_BYTES
 
 from ..codec.block_splitter import block_beat
 from ..frame.front_end import FrontEnd
-from ..frame.header_parser import ParsedHeader
+from ..frame.header_judge import ParsedHeader
 from ..parts.elastic_register import ElasticRegister
 from ..parts.pipeline import Pipeline
 from ..parts.queue import ForwardQueue, PushQueue, StagedQueue

@@ -13,7 +13,8 @@ from ..codec.shape import USUAL, EngineShape
 from ..frame.flow_table import FLOW_SETS, FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
-from ..frame.header_parser import ParsedHeader, parsed_frame
+from ..frame.header_judge import ParsedHeader
+from ..frame.header_parser import parsed_frame
 from ..parts.pipeline import Pipeline
 from ..parts.width import Width
 

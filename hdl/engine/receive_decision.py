@@ -12,7 +12,7 @@ from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC, Verdict
 from ..codec.shape import USUAL, EngineShape
 from ..frame.frame_input import frame_beat
 from ..frame.header_fields import SHIM
-from ..frame.header_parser import ParsedHeader
+from ..frame.header_judge import ParsedHeader
 from ..frame.payload_realigner import PayloadRealigner
 from ..parts.checksum import add16, fold17
 from ..parts.compare import in_range

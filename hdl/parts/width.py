@@ -19,7 +19,7 @@ class Width:
     component that works on lanes then takes beats of both types, in the same number of cycles. An instance is
     named ``width``; an :class:`EngineShape`, which adds the codec, is named ``shape``.
 
-    Raises ``ValueError`` unless ``lanes`` is 8 or 16.
+    Raises ``ValueError`` unless ``lanes`` is 1, 8 or 16.
     """
 
     lanes: int = GROUP_LANES

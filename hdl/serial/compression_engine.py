@@ -15,7 +15,7 @@ from ..engine.transmit_judging import JudgedFrame, TransmitJudging
 from ..engine.transmit_settling import BlockSums, TransmitSettling, frame_order
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.header_fields import IPV4, L3, L4, TCP, UDP
-from ..frame.header_parser import ParsedHeader
+from ..frame.header_judge import ParsedHeader
 from ..parts.checksum import swap16
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue

@@ -12,7 +12,7 @@ from ..control.config import EngineConfig
 from ..engine.engine import Engine
 from ..engine.receive_decision import ReceiveOrder, Shim, judge_shim
 from ..frame.header_fields import IPV4, L3, L4, UDP
-from ..frame.header_parser import ParsedHeader
+from ..frame.header_judge import ParsedHeader
 from ..parts.checksum import add16, swap16
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline

@@ -4,16 +4,16 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from inceptionn.wire import PROTOCOL_TCP
 
-from ..codec.shape import EngineShape
 from ..control.config import EngineConfig
 from ..frame.header_checks import Headers
 from ..frame.header_fields import ETHERNET, IPV4, L3, TCP, UDP, VLAN
-from ..frame.header_parser import _ETHERTYPES, HeaderParser, _kinds, parsed_frame
+from ..frame.header_judge import ETHERTYPES, HeaderJudge, ParsedHeader, kinds
+from ..parts.width import Width
 
 LAST_WORD = 14
 """The word that completes the fields of all headers, with a VLAN tag."""
@@ -21,24 +21,23 @@ _IP_AT = L3 // 4 + 1
 """The word with which the first four bytes of the IP header are complete, without a VLAN tag."""
 
 
-class WordParser(HeaderParser):
+class WordParser(HeaderJudge):
     """Reads the headers from a frame's words 0 to 14, or to its last.
 
     The IP header begins at byte 2 of a word, so its words, the TCP or UDP header's and the payload's each
     lie in two. A VLAN tag moves them by a whole word.
 
-    Latency: a header follows the last of these words after :attr:`latency` cycles.
+    Latency: a header follows the last of these words after four cycles.
     """
 
-    def __init__(self, shape: EngineShape, *, transmit: bool):
-        self.width = shape
+    def __init__(self, width: Width, *, transmit: bool):
+        self.width = width
         self.transmit = transmit
-        self.latency = 4
-        wiring.Component.__init__(
-            self,
+        parsed = data.StructLayout({"header": ParsedHeader, "clear": 1})
+        super().__init__(
             {
                 "config": In(EngineConfig),  #: Sampled with ``start``.
-                **({"bf16_tos": In(8)} if shape.bf16 else {}),  #: Likewise.
+                **({"bf16_tos": In(8)} if width.bf16 else {}),  #: Likewise.
                 "start": In(1),  #: A frame begins with the next word.
                 "valid": In(1),  #: The frame's next word is there.
                 "word": In(32),
@@ -46,12 +45,9 @@ class WordParser(HeaderParser):
                 "length": In(15),  #: Of the frame in bytes. Holds.
                 "aligned": In(32),  #: The four bytes that end two bytes before ``word`` does.
                 "sums": Out(16),  #: One's-complement sum of the TCP or UDP header, little-endian words.
-                "headers": Out(stream.Signature(parsed_frame(shape), always_ready=True)),
+                "headers": Out(stream.Signature(parsed, always_ready=True)),
             },
         )
-
-    def _describe_run(self, m: Module, header: Any) -> None:
-        """Nothing: there is no realigner."""
 
     def _capture(self, m: Module) -> tuple[Value, Headers]:
         number = Signal(range(32))
@@ -69,14 +65,14 @@ class WordParser(HeaderParser):
         # The type fields stand in the lower halves of two words.
         types = Cat(self.word[8:16], self.word[:8])
         outer_is, inner_is = (
-            {ethertype: Signal(name=f"{place}_is_{ethertype:04x}") for ethertype in _ETHERTYPES}
+            {ethertype: Signal(name=f"{place}_is_{ethertype:04x}") for ethertype in ETHERTYPES}
             for place in ("outer", "inner")
         )
         outer_at, inner_at = ETHERNET["ethertype"].byte, ETHERNET.size + VLAN["ethertype"].byte
         for is_type, at in ((outer_is, outer_at), (inner_is, inner_at)):
             with m.If(self.valid & (number == at // 4)):
-                m.d.sync += [is_type[ethertype].eq(types == ethertype) for ethertype in _ETHERTYPES]
-        vlan, stacked, ipv6, ipv4 = _kinds(outer_is, inner_is)
+                m.d.sync += [is_type[ethertype].eq(types == ethertype) for ethertype in ETHERTYPES]
+        vlan, stacked, ipv6, ipv4 = kinds(outer_is, inner_is)
 
         place = Signal(5)  # the word's number without a VLAN tag
         m.d.comb += place.eq(number - vlan)

@@ -8,7 +8,8 @@ from amaranth.hdl import C, Cat, Mux, Signal, Value
 from harness import Fault, Harness, Proof
 
 from inceptionn.hdl.control.config import EngineConfig
-from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader
+from inceptionn.hdl.frame.header_judge import ParsedHeader
+from inceptionn.hdl.frame.header_parser import HeaderParser
 from inceptionn.hdl.parts.width import Width
 from inceptionn.wire import Verdict
 
@@ -228,7 +229,7 @@ def result_claims(
         h.cover(f"a frame with {one.name}", found & (verdict == one))
 
 
-_PARSER = "frame.header_parser"
+_PARSER, _JUDGE = "frame.header_parser", "frame.header_judge"
 _CHECK = Fault("frame.header_checks", "& 0x3FFF", "& 0x1FFF")
 PROOFS = tuple(
     Proof(
@@ -245,15 +246,15 @@ PROOFS = tuple(
             _CHECK,
             Fault("frame.header_checks", "apart = (Verdict.DISABLED, Verdict.UNTAGGED)", "apart = ()"),
             Fault("frame.header_checks", "ends | (syn & untagged)", "ends"),
-            Fault(_PARSER, "header_words << 2", "header_words[:4] << 2"),
+            Fault(_JUDGE, "header_words << 2", "header_words[:4] << 2"),
             Fault(_PARSER, "run.skip.eq(run_at[place_bits:] - self.width.parsed_beat)", "run.skip.eq(0)"),
         )),
         (True, 16, False, (_CHECK,)),
         (False, 8, False, (_CHECK, Fault(_PARSER, "run_at[2:place_bits]", "0"))),
         (False, 16, False, (_CHECK, Fault(_PARSER, "(empty, 1, run_length)", "(empty, 0, run_length)"))),
-        (True, 8, True, (Fault(_PARSER, "matcher.match & ~match if", "matcher.match if"),)),
+        (True, 8, True, (Fault(_JUDGE, "matcher.match & ~match if", "matcher.match if"),)),
         (True, 16, True, (Fault(_PARSER, "bf16_tos = p.bf16_tos", "bf16_tos = self.bf16_tos"),)),
-        (False, 8, True, (Fault(_PARSER, "else differ)", "else 1)"),)),
-        (False, 16, True, (Fault(_PARSER, "match | matcher.match", "match"),)),
+        (False, 8, True, (Fault(_JUDGE, "else differ)", "else 1)"),)),
+        (False, 16, True, (Fault(_JUDGE, "match | matcher.match", "match"),)),
     )
 )  # fmt: skip

@@ -14,7 +14,8 @@ from parsed_headers import header_word, objection
 from inceptionn.hdl.engine.frame_recorder import FrameRecord, FrameRecorder
 from inceptionn.hdl.frame.flow_table import FlowKey
 from inceptionn.hdl.frame.frame_input import frame_beat
-from inceptionn.hdl.frame.header_parser import HeaderParser, ParsedHeader, parsed_frame
+from inceptionn.hdl.frame.header_judge import ParsedHeader
+from inceptionn.hdl.frame.header_parser import HeaderParser, parsed_frame
 from inceptionn.sim.golden.cases import transmit_sequences
 from inceptionn.sim.golden.packets import udp
 from inceptionn.wire import MAX_TRANSMIT_FRAME

@@ -27,7 +27,7 @@ from parsed_headers import fields, objection
 
 from inceptionn.hdl.engine.receive_decision import ReceiveDecision, ReceiveOrder, Shim
 from inceptionn.hdl.frame.frame_input import frame_beat
-from inceptionn.hdl.frame.header_parser import ParsedHeader
+from inceptionn.hdl.frame.header_judge import ParsedHeader
 from inceptionn.sim.golden import receive
 from inceptionn.sim.golden.cases import receive_sequences
 from inceptionn.sim.golden.packets import tcp, udp

@@ -5,7 +5,7 @@ import random
 
 from engine_bench import Stimulus, bits
 
-from inceptionn.hdl.frame.header_parser import ParsedHeader
+from inceptionn.hdl.frame.header_judge import ParsedHeader
 from inceptionn.sim.golden.parse import Headers, parse
 from inceptionn.wire import LANE_BYTES, PROTOCOL_TCP, SHIM_BYTES, Verdict
 
