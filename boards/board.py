@@ -142,6 +142,7 @@ class Board:
     default_ports: int = 1
     data_widths: tuple[int, ...] = ()
     max_engines: int = 1
+    min_lanes: int = GROUP_LANES
     max_lanes: int = GROUP_LANES
     clock_ratio: tuple[Fraction, Fraction] | None = None
     """Least and greatest ratio that is allowed."""
@@ -175,7 +176,7 @@ class Board:
         lanes = options.lanes
         if lanes is None:
             lanes = GROUP_LANES if width <= ENGINE_WIDTH * options.engines else 2 * GROUP_LANES
-        check_engines(options.engines)
+        check_engines(options.engines, lanes)
         options = replace(options, lanes=lanes)
         shape = options.shape
         if options.engines > self.max_engines:
@@ -183,11 +184,16 @@ class Board:
                 f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
                 f"not {options.engines!r}"
             )
+        if lanes < self.min_lanes:
+            raise ValueError(
+                f"lanes of {self.name} must be at least {self.min_lanes}, as its streams carry more, not "
+                f"{lanes!r}: take --board generic"
+            )
         if lanes > self.max_lanes:
             raise ValueError(
                 f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, not {lanes!r}"
             )
-        if width > shape.bits * options.engines:
+        if width > shape.bits * options.engines and not shape.serial:
             raise ValueError(
                 f"lanes of {self.name} must be {2 * GROUP_LANES} on its {width}-bit stream, not {lanes!r}, "
                 "which take half of its rate: untagged frames would be lost"

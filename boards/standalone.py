@@ -106,4 +106,5 @@ def standalone_modules(modules: Mapping[str, Any], shape: EngineShape) -> dict[s
             "ports": [{**port, "text": texts[port["name"]]} for port in port_table(modules[module])],
         }
         for module, (text, texts) in known.items()
+        if module in modules
     }

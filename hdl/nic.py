@@ -7,6 +7,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from inceptionn.wire import GROUP_LANES
+
 from .codec.shape import USUAL, EngineShape
 from .control.axi_lite import AXI4Lite
 from .control.management import Management
@@ -15,12 +17,16 @@ from .engine.decompression_engine import DecompressionEngine
 from .parallel.parallel_engines import ENGINES, ParallelEngines
 from .parts.axi import AXIStream
 from .parts.top import Top
+from .serial.compression_engine import CompressionEngine as SerialCompressionEngine
+from .serial.decompression_engine import DecompressionEngine as SerialDecompressionEngine
 
 
-def check_engines(engines: int) -> None:
-    """Raise ``ValueError`` unless a NIC can have ``engines`` per direction."""
+def check_engines(engines: int, lanes: int = GROUP_LANES) -> None:
+    """Raise ``ValueError`` unless a NIC can have ``engines`` of so many lanes per direction."""
     if engines not in ENGINES:
         raise ValueError(f"engines must be one of {', '.join(map(str, ENGINES))}, not {engines!r}")
+    if engines > 1 and lanes == 1:
+        raise ValueError(f"engines of one lane must be 1, not {engines!r}: take one of {GROUP_LANES} lanes")
 
 
 class Nic(Top):
@@ -43,7 +49,7 @@ class Nic(Top):
     """
 
     def __init__(self, shape: EngineShape = USUAL, *, engines: int = 1):
-        check_engines(engines)
+        check_engines(engines, shape.lanes)
         self.engines = engines
         self.shape = shape
         stream = AXIStream(engines * shape.bytes)
@@ -61,8 +67,9 @@ class Nic(Top):
         """Make the engine of one direction, or several that behave as one."""
         if self.engines > 1:
             return ParallelEngines(self.engines, self.shape, transmit=transmit)
-        engine = CompressionEngine if transmit else DecompressionEngine
-        return engine(self.shape)
+        if self.shape.serial:
+            return (SerialCompressionEngine if transmit else SerialDecompressionEngine)(self.shape)
+        return (CompressionEngine if transmit else DecompressionEngine)(self.shape)
 
     def elaborate(self, platform: Any) -> Module:
         m, shape = Module(), self.shape

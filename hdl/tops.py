@@ -15,10 +15,13 @@ from .nic import Nic
 def tops_of(shape: EngineShape, engines: int = 1) -> dict[str, Callable[[], wiring.Component]]:
     """Map each Verilog module's name to a factory of its component; ports: docs/architecture.md.
 
-    ``engines`` is the NIC's number per direction.
+    ``engines`` is the NIC's number per direction. Of one lane there is the NIC alone.
     """
+    nic = {"inceptionn_nic": partial(Nic, shape, engines=engines)}
+    if shape.serial:
+        return nic
     return {
-        "inceptionn_nic": partial(Nic, shape, engines=engines),
+        **nic,
         "inceptionn_compressor": partial(StandaloneCompressor, shape),
         "inceptionn_decompressor": partial(StandaloneDecompressor, shape),
     }

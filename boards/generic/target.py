@@ -35,5 +35,6 @@ BOARD = Board(
     target=_target,
     access=RegisterAccess(None, "The BAR and the offset are those that your design gives `s_axil`."),
     max_engines=4,
+    min_lanes=1,
     max_lanes=16,
 )

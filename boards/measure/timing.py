@@ -250,7 +250,10 @@ def timing(
     ] = None,
     codec: EngineCodec = PAPER,
     lanes: Annotated[
-        int, typer.Option("--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8 or 16.")
+        int,
+        typer.Option(
+            "--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8, 16, or nic's 1."
+        ),
     ] = GROUP_LANES,
     engines: Annotated[
         int, typer.Option("--engines", metavar="N", help="Of nic: engines per direction, 1, 2 or 4.")

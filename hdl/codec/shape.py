@@ -13,13 +13,13 @@ from .codecs import CODECS, PAPER, LaneCodec, codec_of
 
 @dataclass(frozen=True)
 class EngineShape(Width):
-    """The beat of an engine, 8 or 16 fp32 lanes, and its codec; given whole to the engine's components."""
+    """The width of an engine, 1, 8 or 16 fp32 lanes, and its codec, given whole to its components."""
 
     codec: LaneCodec = CODECS[PAPER]
 
     @classmethod
     def of(cls, lanes: int = GROUP_LANES, codec: str = PAPER, bf16: bool = False) -> EngineShape:
-        """Make a shape of 8 or 16 lanes and the named codec; ``ValueError`` for any other.
+        """Make a shape of 1, 8 or 16 lanes and the named codec; ``ValueError`` for any other.
 
         ``bf16``: with bf16 lanes, too, which not every codec has.
         """

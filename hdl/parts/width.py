@@ -30,6 +30,11 @@ class Width:
             raise ValueError(f"lanes must be 1, {GROUP_LANES} or {2 * GROUP_LANES}, not {self.lanes!r}")
 
     @property
+    def serial(self) -> bool:
+        """One lane a beat: engines that take a frame word by word."""
+        return self.lanes == 1
+
+    @property
     def bytes(self) -> int:
         """Bytes, 4 for each lane."""
         return self.lanes * LANE_BYTES

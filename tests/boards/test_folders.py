@@ -40,6 +40,7 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "corundum-256": ("corundum", Options(ports=1, data_width=256)),
     "corundum-512": ("corundum", Options(ports=1, data_width=512)),
     "generic-16-lanes": ("generic", Options(lanes=16)),
+    "generic-1-lane": ("generic", Options(lanes=1, codec="planes", bf16=True)),
     "vc709-planes": ("vc709", Options(ports=2, codec="planes")),
     "netfpga-sume-bf16": ("netfpga-sume", Options(codec="planes", bf16=True)),
     "corundum-256-bf16": ("corundum", Options(ports=1, data_width=256, codec="planes", bf16=True)),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.nic import Nic
 from inceptionn.sim.runner import run_bench
 
@@ -15,6 +16,11 @@ BENCH = Path(__file__).with_name("bench_nic.py")
 @pytest.mark.parametrize("simulator", ["verilator", pytest.param("icarus", marks=pytest.mark.exhaustive)])
 def test_bench(simulator: str) -> None:
     run_bench(Nic, "inceptionn_nic", BENCH, simulator=simulator, parameters={"brief": simulator == "icarus"})
+
+
+@pytest.mark.slow
+def test_bench_of_one_lane() -> None:
+    run_bench(lambda: Nic(EngineShape.of(1)), "inceptionn_nic", BENCH, parameters={"lanes": 1})
 
 
 @pytest.mark.slow
