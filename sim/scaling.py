@@ -26,7 +26,7 @@ from .nic_verilog import emit_nic
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
 
-LINKS = (10, 25, 40, 100, 200, 400)
+LINKS = (1, 10, 25, 40, 100, 200, 400)
 """Line rates in Gbit/s."""
 FRAMES = {60: 1200, 1514: 240, 9014: 60}
 """Frames of a run for each engine, by bytes without check sequence: Ethernet's least, MTU 1500, MTU 9000."""

@@ -40,7 +40,7 @@ public:
         TOP* t = top_.get();
 #define PORT(name)                                                                               \
     Port {                                                                                       \
-        #name, t->name##_tdata.data(), &t->name##_tkeep, &t->name##_tuser,                       \
+        #name, words_of(t->name##_tdata), &t->name##_tkeep, &t->name##_tuser,                    \
             static_cast<int>(sizeof t->name##_tuser), &t->name##_tlast, &t->name##_tvalid,       \
             &t->name##_tready                                                                    \
     }

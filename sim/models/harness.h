@@ -23,9 +23,10 @@ namespace inceptionn {
 #ifndef STREAM_BYTES
 #define STREAM_BYTES 32
 #endif
-constexpr int kBytes = STREAM_BYTES;  // of `tdata`, a multiple of 32
+constexpr int kBytes = STREAM_BYTES;  // of `tdata`: 4, or a multiple of 32
 constexpr int kWords = kBytes / 4;
-constexpr int kKeepWords = kBytes / 32;
+constexpr int kKeepWords = (kBytes + 31) / 32;
+constexpr int kKeepBytes = (kBytes + 7) / 8;
 
 using Keep = std::array<uint32_t, kKeepWords>;  // one bit per byte of `tdata`, byte 0 lowest
 
@@ -87,11 +88,15 @@ struct Beat {
     }
 };
 
+// A stream's `tdata`, of one word or of many.
+inline WData* words_of(IData& data) { return &data; }
+template <class Wide> WData* words_of(Wide& data) { return data.data(); }
+
 // A module's stream port; the width of `tuser` is the only thing in which they differ.
 struct Port {
     const char* name;
     WData* data;
-    void* keep;  // IData, QData or VlWide: least significant bytes first in each, as on every host supported
+    void* keep;  // CData, IData, QData or VlWide: least significant bytes first in each, as on every host supported
     void* user;
     int user_bytes;
     CData* last;
@@ -99,11 +104,14 @@ struct Port {
     CData* ready;
 
     Keep get_keep() const {
-        Keep value;
-        std::memcpy(value.data(), keep, sizeof value);
+        Keep value{};
+        std::memcpy(value.data(), keep, kKeepBytes);
         return value;
     }
-    void set_keep(const Keep& value) const { std::memcpy(keep, value.data(), sizeof value); }
+    void set_keep(const Keep& value) const {
+        std::memcpy(keep, value.data(), kKeepBytes);
+        if (kBytes < 8) *static_cast<CData*>(keep) &= (1 << kBytes % 8) - 1;
+    }
     uint32_t get_user() const {
         return user_bytes == 1 ? *static_cast<CData*>(user) : *static_cast<SData*>(user);
     }

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from inceptionn.wire import BURST_BYTES, MAX_LANES
+from inceptionn.wire import BURST_BYTES, LANE_BYTES, MAX_LANES
 
 from ..models.in_process import INTERFACES, Interface, LoadedModel, build_model
 from ..models.verilator import Step
@@ -18,7 +18,7 @@ from .packets import NO_PAUSE, BusError, HangError, Output, Packet, Pause, Proto
 _DONE, _RUNNING, _HUNG = 0, 1, 2
 _SLICE = 20_000  # cycles between two looks at progress and limit
 _QUIET = 64
-_MOST_OUTPUT_BEATS = 2 + MAX_LANES * 4 // BURST_BYTES + 4  # of one frame that is short on the wire
+_MOST_OUTPUT_BYTES = MAX_LANES * LANE_BYTES + 6 * BURST_BYTES  # of one frame that is short on the wire
 
 _RECORD = np.dtype(
     [
@@ -84,6 +84,7 @@ class VerilatedModule(LoadedModel):
         library = build_model(verilog, top, interface=interface, waves=kind, short_runs=short_runs, step=step)
         self.top = top
         self.interface = interface or INTERFACES[top]
+        self._beat_bytes = min(BURST_BYTES, self.interface.data_bytes)
         super().__init__(library, "model", _FUNCTIONS, top, seed)
         if waves is not None:
             self._check(self._call("trace", str(waves).encode()))
@@ -159,7 +160,7 @@ class VerilatedModule(LoadedModel):
             expected[1] = expected[0]
         cost = max(idle.cost, back_pressure.cost)
         limit = options.get("cycle_limit") or int(
-            20_000 + 4 * cost * (beats + _MOST_OUTPUT_BEATS * sum(expected))
+            20_000 + 4 * cost * (beats + _MOST_OUTPUT_BYTES // self._beat_bytes * sum(expected))
         )
         patience = int(5_000 + 100 * max(idle.longest, back_pressure.longest) * cost)
         end, told = self.cycle + limit, 0
@@ -190,7 +191,7 @@ class VerilatedModule(LoadedModel):
         users = np.array([int(user) for _, user in pairs], np.uint32)
         data = b"".join(data for data, _ in pairs)
         self._call("send", pipe, data, lengths.ctypes.data, users.ctypes.data, len(pairs))
-        return int((lengths // BURST_BYTES + 1).sum())
+        return int((lengths // self._beat_bytes + 1).sum())
 
     def _pause(self, pipe: int, idle: Pause, back_pressure: Pause) -> None:
         for source, pause in ((1, idle), (0, back_pressure)):

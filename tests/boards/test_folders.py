@@ -124,7 +124,8 @@ def test_nothing_is_built_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
 def sources(folder: Path) -> list[str]:
     """Return the files of the core's rtl fileset."""
     core = next(folder.glob("*.core")).read_text()
-    return re.findall(r"      - (\w+\.v)", core.partition("  standalone:")[0].partition("  clocking:")[0])
+    files = core.partition("  standalone:")[0].partition("  clocking:")[0]
+    return re.findall(r"^      - (\w+\.v)$", files, re.MULTILINE)
 
 
 def top(folder: Path) -> str:

@@ -183,7 +183,7 @@ SAID = {
     },
     "scale": {
         "--engines 3": "engines must be one of 1, 2, 4, not 3",
-        "--lanes 12": "lanes must be 8 or 16, not 12",
+        "--lanes 12": "lanes must be 1, 8 or 16, not 12",
         "--clock 0": "clock must be 1..2000 MHz, not 0.0",
     },
     "simulate": {

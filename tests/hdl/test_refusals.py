@@ -61,7 +61,7 @@ REFUSALS: list[tuple[Callable[..., Any], str, list[Any]]] = [
         lambda engines: PacketDispatch(engines, flows=False), "engines side by side must be 2 or 4, not {!r}",
         [0, 1, 3, 8, "2"],
     ),
-    (Width, "lanes must be 8 or 16, not {!r}", [0, 4, 32, "8", True]),
+    (Width, "lanes must be 1, 8 or 16, not {!r}", [0, 4, 32, "8", True]),
     (lambda phy: PhyMonitor(20_000, phy=phy, fastest=Speed.MBIT_100), "0..31, not {}", [32]),
     (Mdio, "at least 2 cycles, not {}", [1]),
 ]  # fmt: skip
