@@ -12,7 +12,7 @@ from ..control.config import EngineConfig
 from ..engine.engine import Engine
 from ..engine.frame_recorder import FrameRecord
 from ..engine.transmit_judging import JudgedFrame, TransmitJudging
-from ..engine.transmit_settling import BlockSums, TransmitSettling, frame_order
+from ..engine.transmit_resolving import BlockSums, TransmitResolving, frame_order
 from ..frame.flow_table import FlowKey, flow_index
 from ..frame.header_fields import IPV4, L3, L4, TCP, UDP
 from ..frame.header_judge import ParsedHeader
@@ -34,7 +34,7 @@ class CompressionEngine(Engine):
 
     ::
 
-        s_axis ─► FrameStore ─┬─ first pass ─► WordParser ─► TransmitJudging ─► TransmitSettling ─► order
+        s_axis ─► FrameStore ─┬─ first pass ─► WordParser ─► TransmitJudging ─► TransmitResolving ─► order
                               │            └─► Compressor ─ statistics ────────────┘
                               │                    └─► block RAM ─┐
                               └─ second pass, patched ────────────┴─► OutputQueue ─► m_axis
@@ -54,14 +54,14 @@ class CompressionEngine(Engine):
         m.submodules.store = store = FrameStore(settings)
         m.submodules.parser = parser = WordParser(shape, transmit=True)
         m.submodules.judging = judging = TransmitJudging(shape)
-        m.submodules.settling = settling = TransmitSettling(shape)
+        m.submodules.resolving = resolving = TransmitResolving(shape)
         m.submodules.compressor = compressor = shape.codec.serial_compressor(shape)
         m.submodules.output = output = OutputQueue(8, shape)
         halves = [BlockRam(16, STORE_WORDS) for _ in range(2)]
         m.submodules.block_low, m.submodules.block_high = halves
         wiring.connect(m, wiring.flipped(self.s_axis), store.s_axis)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
-        wiring.connect(m, settling.reports, wiring.flipped(self.reports))
+        wiring.connect(m, resolving.reports, wiring.flipped(self.reports))
         header = parser.headers.payload.header
         stored = store.frames.payload
         stored_length = length_of(stored)
@@ -132,14 +132,14 @@ class CompressionEngine(Engine):
             ]
         with m.Elif(judging.records.ready):
             m.d.sync += record_valid.eq(0)
-        with m.If(settling.orders.valid):
-            m.d.sync += [order.eq(settling.orders.payload), ordered.eq(1)]
-        sums = settling.sums.payload
+        with m.If(resolving.orders.valid):
+            m.d.sync += [order.eq(resolving.orders.payload), ordered.eq(1)]
+        sums = resolving.sums.payload
         judged = Signal(JudgedFrame, reset_less=True)  # waits for the block's statistics
         judged_valid = Signal()
         with m.If(judging.judged.valid):
             m.d.sync += [judged.eq(judging.judged.payload), judged_valid.eq(1)]
-        with m.Elif(settling.judged.ready):
+        with m.Elif(resolving.judged.ready):
             m.d.sync += judged_valid.eq(0)
         m.d.comb += [
             judging.records.valid.eq(record_valid),
@@ -147,13 +147,13 @@ class CompressionEngine(Engine):
             judging.header_sums.valid.eq(1),
             judging.header_sums.payload.eq(parser.sums),
             judging.judged_room.eq(1),
-            settling.judged.valid.eq(judged_valid),
-            settling.judged.payload.eq(judged),
-            settling.orders_room.eq(1),
-            settling.sums.valid.eq(compressor.done),
+            resolving.judged.valid.eq(judged_valid),
+            resolving.judged.payload.eq(judged),
+            resolving.orders_room.eq(1),
+            resolving.sums.valid.eq(compressor.done),
             *(sums[name].eq(compressor.statistics[name]) for name, _ in BlockSums.as_shape()),
-            settling.counts.valid.eq(1),
-            settling.counts.payload.eq(compressor.statistics.counts),
+            resolving.counts.valid.eq(1),
+            resolving.counts.payload.eq(compressor.statistics.counts),
         ]
 
         leaves_compressed = Signal()
@@ -198,8 +198,8 @@ class CompressionEngine(Engine):
                 # The words that are the same in either form leave before the order comes.
                 m.d.comb += sends.eq(output.room & (index < _PATCHED))
                 m.d.sync += index.eq(index + sends)
-                with m.If(settling.orders.valid):
-                    m.d.sync += leaves_compressed.eq(settling.orders.payload.compressed)
+                with m.If(resolving.orders.valid):
+                    m.d.sync += leaves_compressed.eq(resolving.orders.payload.compressed)
                     m.next = "send"
             with m.State("send"):
                 m.d.comb += sends.eq(output.room)
