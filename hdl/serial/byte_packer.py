@@ -60,7 +60,8 @@ class BytePacker(wiring.Component):
         # Stage 1: the piece at its place. What does not fit stands at the bottom, where the next word begins.
         rotated = Signal(32, reset_less=True)
         held = Signal(WORD_BYTES - 1, reset_less=True)  # bytes of the residue
-        full, started = Signal(), Signal()
+        full = Signal()
+        started = Signal()
         m.d.sync += [
             rotated.eq(rotate_left_bytes(Mux(present, piece.data, 0), left, 1)),
             held.eq(Cat(left > place for place in range(WORD_BYTES - 1))),

@@ -21,6 +21,11 @@ _IP_AT = L3 // 4 + 1
 """The word with which the first four bytes of the IP header are complete, without a VLAN tag."""
 
 
+def parsed_words() -> data.StructLayout:
+    """Return the layout of the parser's result for a frame; ``clear``: no objection, so the verdict is 0."""
+    return data.StructLayout({"header": ParsedHeader, "clear": 1})
+
+
 class WordParser(HeaderJudge):
     """Reads the headers from a frame's words 0 to 14, or to its last.
 
@@ -33,19 +38,19 @@ class WordParser(HeaderJudge):
     def __init__(self, width: Width, *, transmit: bool):
         self.width = width
         self.transmit = transmit
-        parsed = data.StructLayout({"header": ParsedHeader, "clear": 1})
         super().__init__(
             {
                 "config": In(EngineConfig),  #: Sampled with ``start``.
                 **({"bf16_tos": In(8)} if width.bf16 else {}),  #: Likewise.
                 "start": In(1),  #: A frame begins with the next word.
                 "valid": In(1),  #: The frame's next word is there.
-                "word": In(32),
+                "word": In(32),  #: That word.
                 "complete": In(1),  #: With word 14, or the last before.
                 "length": In(15),  #: Of the frame in bytes. Holds.
                 "aligned": In(32),  #: The four bytes that end two bytes before ``word`` does.
                 "sums": Out(16),  #: One's-complement sum of the TCP or UDP header, little-endian words.
-                "headers": Out(stream.Signature(parsed, always_ready=True)),
+                #: One per frame, four cycles after ``complete``.
+                "headers": Out(stream.Signature(parsed_words(), always_ready=True)),
             },
         )
 

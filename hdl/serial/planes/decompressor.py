@@ -93,13 +93,19 @@ class Decompressor(decompressor.Decompressor):
             with m.If(valid & ((at == i) | (again & whole))):
                 m.d.sync += register.eq(aligned)
 
-        # From the cycle on in which all planes are held, the lanes leave.
+        begins = valid & (at == self.held - 1)  # all planes are held
+        self._leave(m, begins, Cat(held), code, bf16)
+        return address
+
+    def _leave(self, m: Module, begins: Value, held: Value, code: Value, bf16: Value) -> None:
+        """Restore the lanes of a group, one a cycle, and say what follows the last."""
+        last, place = self._last, self._place
         lane = Signal(range(GROUP_LANES))
         leaves = Signal()
         ends = Signal()
         is_raw = Signal(reset_less=True)
         lanes = Signal(range(GROUP_LANES + 1), reset_less=True)
-        with m.If(valid & (at == self.held - 1)):
+        with m.If(begins):
             m.d.sync += [
                 leaves.eq(1),
                 lane.eq(0),
@@ -110,8 +116,8 @@ class Decompressor(decompressor.Decompressor):
         with m.Else():
             m.d.sync += [lane.eq(lane + 1), leaves.eq(leaves & (lane != GROUP_LANES - 1))]
         m.submodules.lane = restored = LaneDequantiser(bf16=self.shape.bf16)
-        z, even = self._integers(Cat(held), lane, bf16)
-        ring = Cat(held[i % self.held] for i in range(GROUP_LANES)).word_select(lane, 32)
+        z, even = self._integers(held, lane, bf16)
+        ring = Cat(held.word_select(i % self.held, 32) for i in range(GROUP_LANES)).word_select(lane, 32)
         q = Pipeline(m, "lane_", control={"leaves", "present", "ends"})
         present = lane < lanes
         q.let(
@@ -135,7 +141,6 @@ class Decompressor(decompressor.Decompressor):
         with m.If(q.ends & (place != self.length + 2)):
             m.d.sync += self.malformed.eq(1)
         m.d.sync += self.done.eq(q.ends)
-        return address
 
     @staticmethod
     def _integers(planes: Value, lane: Value, bf16: Value) -> tuple[Value, Value]:
