@@ -17,7 +17,7 @@ def tops_of(shape: EngineShape, engines: int = 1) -> dict[str, Callable[[], wiri
 
     ``engines`` is the NIC's number per direction. Of one lane there is the NIC alone.
     """
-    nic = {"inceptionn_nic": partial(Nic, shape, engines=engines)}
+    nic: dict[str, Callable[[], wiring.Component]] = {"inceptionn_nic": partial(Nic, shape, engines=engines)}
     if shape.serial:
         return nic
     return {

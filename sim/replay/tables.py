@@ -7,7 +7,7 @@ from pathlib import Path
 from inceptionn.commands.console import Console, Table
 
 from ..nic_codec import NIC_CODECS
-from .performance import LEAST_RATE, MOST_IDLE_CYCLES, Performance, Rate
+from .performance import Performance, Rate
 from .ratios import BF16, Ratio
 from .totals import Totals
 
@@ -67,7 +67,7 @@ def throughput(figures: Performance) -> Table:
     """Tabulate beats per cycle: the worst of both payload offsets, by MTU."""
     mtus = sorted({rate.mtu for rate in figures.rates})
     heads = [f"MTU {mtu}" for mtu in mtus]
-    table = Table(f"Beats per cycle, sustained (at least {LEAST_RATE})", "", "ratio", *heads)
+    table = Table(f"Beats per cycle, sustained (at least {figures.limits.rate})", "", "ratio", *heads)
     for (direction, kind), rates in _rows(figures.rates).items():
         side = {"bypass": "in and out", "raw fallback": "in"}.get(
             kind, "in" if direction == "transmit" else "out"
@@ -82,9 +82,13 @@ def latency(figures: Performance) -> Table:
     table = Table("Cycles", "", "measured", "at most")
     for idle in figures.idle:
         name = f"idle cycles per 64-byte frame, {idle.direction}, {idle.kind}"
-        table.add_row(name, f"{idle.cycles:.2f}", f"{MOST_IDLE_CYCLES:.0f}")
-    beyond = {"receive restored": ", beyond the tag or code table", "transmit": ", beyond the frame"}
-    for kind, most in figures.most_latency.items():
+        table.add_row(name, f"{idle.cycles:.2f}", f"{figures.limits.idle:.0f}")
+    if figures.lanes == 1:
+        beyond = dict.fromkeys(figures.limits.latency, ", beyond the stored frame")
+        beyond["transmit"] += " and its compression"
+    else:
+        beyond = {"receive restored": ", beyond the tag or code table", "transmit": ", beyond the frame"}
+    for kind, most in figures.limits.latency.items():
         worst = max(x.figure for x in figures.latencies if x.kind == kind)
         table.add_row(f"latency, {kind}{beyond.get(kind, '')}", f"{worst}", f"{most}")
     return table

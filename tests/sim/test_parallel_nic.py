@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A NIC of several engines per direction, or of 16 lanes, behaves as one of 8: frames, order, counters, pace.
+"""A NIC of several engines per direction, or of 16 lanes or one, behaves as one of 8: frames, counters, pace.
 
-By default two engines with planes and bf16 lanes, and one of 16 lanes with the paper's codec; with
+By default two engines with planes and bf16 lanes, and engines of one lane with each codec; with
 ``EXHAUSTIVE=1`` all others as well, and the soak, the vectors and the performance of one engine on all
 (``conftest.py``).
 """
@@ -23,6 +23,7 @@ from inceptionn.sim.nic_codec import NIC_CODECS
 from inceptionn.sim.replay.payloads import PAYLOADS, Values
 from inceptionn.sim.replay.performance import LEAST_RATE, Rate, measure, one_rate
 from inceptionn.sim.replay.registers import read_counter
+from inceptionn.sim.soak_frames import CHUNK, soak
 from inceptionn.sim.traffic import Frame, host_frames, wire_frames
 from inceptionn.sim.verilated import Output, Pause, VerilatedNic
 from inceptionn.wire import BF16_LANES, DEFAULT_BF16_TOS, DEFAULT_TOS, Verdict
@@ -31,6 +32,8 @@ PAUSES = ((Pause(), Pause()), (Pause(0.3), Pause(0.3)), (Pause(), Pause(0.01, 40
 
 SIZES = [(2, 8), (1, 16), (4, 8), (2, 16), (4, 16)]
 """Engines per direction, and lanes of each."""
+ONE_LANE = [(1, 1, "paper"), (1, 1, "planes")]
+"""Of serial engines, which hold no frame of any length."""
 CHOSEN = [(2, 8, "planes")]
 """Also the codec: a model takes minutes to build."""
 if os.environ.get("EXHAUSTIVE"):
@@ -228,10 +231,19 @@ def test_one_flow_table(nic: VerilatedNic, config: EngineConfig) -> None:
     assert min(verdicts[verdict] for verdict in seen) > 100
 
 
-@each_size
+@pytest.mark.parametrize(
+    ("engines", "lanes", "codec"), [*CHOSEN, ONE_LANE[0]], indirect=True, scope="session"
+)
 def test_performance(nic: VerilatedNic, engines: int, lanes: int) -> None:
     """One flow at the full rate of all engines; see inceptionn.sim.replay.performance."""
     figures = measure(nic)
     assert figures.engines == engines == nic.engines
     assert figures.lanes == lanes == nic.lanes
     assert figures.shortfalls() == []
+
+
+@pytest.mark.parametrize(("engines", "lanes", "codec"), ONE_LANE, indirect=True, scope="session")
+@pytest.mark.parametrize("direction", ["tx", "rx"])
+def test_soak_of_one_lane(nic: VerilatedNic, direction: Direction, codec: str) -> None:
+    verdicts = soak(nic, direction, codec, 0) + soak(nic, direction, codec, 1)
+    assert verdicts["COMPRESSED" if direction == "tx" else "RESTORED"] > CHUNK // 20
