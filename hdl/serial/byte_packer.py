@@ -86,5 +86,5 @@ class BytePacker(wiring.Component):
             self.words.payload.data.eq(current),
             self.words.payload.begins.eq(begins),
         ]
-        self.probes = {"left": left, "rotated": rotated, "held": held, "full": full, "residue": residue}
+        self.probes = {"left": left, "residue": residue, "begins": begins}
         return m
