@@ -143,7 +143,7 @@ SAID = {
         "--nodes 1": "nodes must be 2 to 1000000, not 1",
         "--bandwidth 0": "--bandwidth: rate must be",
         "--topology star": "'--topology': must be one of ring,",
-        "--where cloud": "'--where': must be one of software, nic, box, not 'cloud'",
+        "--where cloud": "'--where': must be one of software, nic, inline, not 'cloud'",
         "--gradients int8": "'--gradients': must be one of float32, bfloat16, not 'int8'",
         "--ratio none.npy": "--ratio: No such file or directory: 'none.npy'",
         "--ratio much": "--ratio: takes a number, a .npy file, or synthetic,",

@@ -37,7 +37,7 @@ def _given(metavar: str, help: str) -> Any:
 
 
 _CODEC_HELP = (
-    f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in a NIC or box, and for "
+    f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in hardware, and for "
     "the ratios of Table III."
 )
 _SCALE_HELP = "auto, none, or -126..126, as in the collectives. Default: auto in software, else none."
@@ -69,7 +69,7 @@ def pays(
     codec_rate: Annotated[str | None, _given("RATE", "Bytes/s of a software codec; else measured.")] = None,
     tcp_rate: Annotated[str | None, _given("RATE", "Bytes/s of one processor's TCP; else measured.")] = None,
     engine_rate: Annotated[str, _given("RATE", "Bits of values/s of a NIC's engines.")] = ENGINES,
-    box_bandwidth: Annotated[str | None, _given("RATE", "Of host and box; default: the link's.")] = None,
+    cable: Annotated[str, _given("RATE", "Between a host and its inline device.")] = "1g",
     simulated: Annotated[
         bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
     ] = False,
@@ -92,7 +92,7 @@ def pays(
     form = Form(
         where=where, ratio=_at(ratio_at, nodes),
         engine=report.rate(engine_rate, "--engine-rate"),
-        box=None if box_bandwidth is None else report.rate(box_bandwidth, "--box-bandwidth"),
+        cable=report.rate(cable, "--cable"),
     )  # fmt: skip
     with usage_error():
         scene = Scenario(

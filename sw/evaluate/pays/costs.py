@@ -8,8 +8,8 @@ from typing import Literal
 
 from .ratios import Ratio, constant
 
-Where = Literal["none", "software", "nic", "box"]
-"""The places that compress: none, the host, its NIC, a box on the cable before the host."""
+Where = Literal["none", "software", "nic", "inline"]
+"""The places that compress: none, the host, its NIC, an inline device on the cable before the host."""
 
 TCP_IP_BYTES = 52
 """IPv4 and TCP headers with timestamps, of every packet."""
@@ -19,6 +19,10 @@ SHIM_BYTES = 8
 """Bytes that the engines add to a compressed payload (docs/wire-format.md, section 3)."""
 ENGINE_RATE = 64e9
 """Bits per second of uncompressed values through one engine pair: 256 bits at 250 MHz."""
+CABLE_RATE = 1e9
+"""Bits per second between host and inline device, whose ports are RGMII."""
+PASS_RATE = 4 * 70e6 * 8 / 9
+"""Bytes per second at which engines of one lane compress a stored frame, at 70 MHz."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,10 @@ class Form:
     """A form in which values travel: ``bytes_per_value`` uncompressed, and the compressor.
 
     ``ratio``: of fp32 bytes to compressed ones, by how many ranks' values are in the sum. ``coder``: rates of
-    software; None with a NIC or a box. ``engine``: bits per second that a NIC's engines take; ``box``: bits
-    per second of the cable between host and box. ``widen``: bytes per second at which bf16 gradients become
-    fp32 and return in passes of their own; None where nothing does. ``bf16_lanes``: whether a NIC or a box
-    takes bf16 gradients as lanes of 16 bits.
+    software; None elsewhere. ``engine``: bits per second that a NIC's engines take; ``cable``: those between
+    host and inline device. ``widen``: bytes per second at which bf16 gradients become fp32 and return
+    in passes of their own; None where nothing does. ``bf16_lanes``: whether engines take bf16 gradients as
+    lanes of 16 bits.
     """
 
     where: Where = "none"
@@ -96,7 +100,7 @@ class Form:
     coder: Coder | None = None
     bytes_per_value: int = 4
     engine: float = ENGINE_RATE
-    box: float | None = None
+    cable: float = CABLE_RATE
     widen: float | None = None
     bf16_lanes: bool = False
 
@@ -107,17 +111,21 @@ class Form:
 
     def wire(self, link: Link, size: float, ranks: float) -> float:
         """Return the seconds on the wire of ``size`` bytes of values, sums of ``ranks`` ranks' values."""
-        return link.seconds(size, self.ratio(ranks), per_packet=self.where in ("nic", "box"))
+        return link.seconds(size, self.ratio(ranks), per_packet=self.where in ("nic", "inline"))
 
     def stack_bytes(self, size: float, ranks: float) -> float:
-        """Return the bytes that the host's TCP stack moves: raw where a NIC or a box compresses."""
+        """Return the bytes that the host's TCP stack moves: raw where hardware compresses."""
         return size / self.ratio(ranks) if self.where == "software" else size
 
     def device(self, link: Link, size: float) -> float:
-        """Return the seconds that a NIC's engines, or the cable to a box, need for ``size`` bytes."""
+        """Return the seconds that a NIC's engines or an inline device's cable need for ``size`` bytes."""
         if self.where == "nic":
             return 8 * size / self.engine
-        if self.where == "box":
-            raw = Link(self.box or link.bandwidth, link.latency, link.mtu, link.framing)
-            return raw.seconds(size)
+        if self.where == "inline":
+            return replace(link, bandwidth=self.cable).seconds(size)
         return 0.0
+
+    def delay(self, link: Link) -> float:
+        """Return the seconds by which two inline devices delay a full packet, each of which stores it."""
+        frame = link.mtu + link.framing
+        return 2 * 8 * frame / self.cable + frame / PASS_RATE if self.where == "inline" else 0.0

@@ -26,8 +26,8 @@ class Exchange:
     """Seconds of an exchange, and what each resource contributes.
 
     ``link``: the busiest link. ``processor``: the busiest host, or all hosts' share of common processors.
-    ``device``: a NIC's engines or the cable to a box. ``chain``: steps that wait for each other, latencies
-    included. ``wire_bytes``: of values and headers, through the busiest link in one direction.
+    ``device``: a NIC's engines or an inline device's cable. ``chain``: steps that wait for each other, with
+    latencies. ``wire_bytes``: of values and headers, through the busiest link in one direction.
     """
 
     link: float = 0.0

@@ -162,15 +162,15 @@ class Prediction:
         link, where, engine = scene.link.bandwidth, scene.form.where, scene.form.engine
         share = (fastest.step - scene.compute) / fastest.step if fastest.step else 0.0
         limit = exchange.limit if self.gain < WORTH else ""
-        in_nic, halves = where in ("nic", "box"), scene.gradients == "bfloat16"
+        in_nic, halves = where in ("nic", "inline"), scene.gradients == "bfloat16"
         lanes = "; engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
         one_ring = self.plain.step / self.raw.step
         waiting = min(1.0, exchange.latency / exchange.seconds)
         told = {
             f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it":
                 share < 0.1,
-            "the box's cable to the host is no faster than the network's link and carries raw values":
-                where == "box" and (scene.form.box or link) <= link,
+            "the cable between host and inline device is no faster than the network's link, and carries raw "
+            "values": where == "inline" and scene.form.cable <= link,
             f"latency and messages take {100 * waiting:.0f} % of the exchange "
             f"({_blocks(scene)}): fewer and larger buckets help, a codec does not": limit == "latency",
             "the link is faster than the host: codec and TCP take longer than the wire":
@@ -202,22 +202,23 @@ def _blocks(scene: Scenario) -> str:
 
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
     """Return one exchange of a step, of a bucket of ``size`` bytes of values as ``form`` counts them."""
+    link = replace(scene.link, latency=scene.link.latency + form.delay(scene.link))
     if topology == "ring":
-        return ring(size, scene.nodes, scene.link, scene.host, form)
+        return ring(size, scene.nodes, link, scene.host, form)
     if topology == "hierarchical":
-        bandwidth = scene.link.bandwidth / scene.oversubscription
-        upper = replace(scene.link, bandwidth=bandwidth)
-        return hierarchical(size, scene.nodes, scene.link, scene.host, form, scene.groups_of, upper)
+        upper = replace(link, bandwidth=link.bandwidth / scene.oversubscription)
+        return hierarchical(size, scene.nodes, link, scene.host, form, scene.groups_of, upper)
     back = form if scene.down else Form(bytes_per_value=form.bytes_per_value)
     system = worker_aggregator if topology == "worker-aggregator" else parameter_server
-    return system(size, scene.nodes, scene.link, scene.host, form, back)
+    return system(size, scene.nodes, link, scene.host, form, back)
 
 
 def predict(scene: Scenario) -> Prediction:
     """Predict the times of a step. A cast to bf16 costs nothing here, as on a GPU. It takes milliseconds."""
     raw = Form(bytes_per_value=2 if scene.gradients == "bfloat16" else 4)
     half = Form(bytes_per_value=2)
-    where = {"software": "software codec", "nic": "NIC", "box": "box", "none": "nothing"}[scene.form.where]
+    names = {"software": "software codec", "nic": "NIC", "inline": "inline devices", "none": "nothing"}
+    where = names[scene.form.where]
 
     def option(name: str, size: float, form: Form, topology: Topology) -> Option:
         exchange = exchange_of(scene, size / scene.buckets, form, topology).times(scene.buckets)

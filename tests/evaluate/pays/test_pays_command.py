@@ -48,7 +48,7 @@ def test_a_measurement_that_fails_is_no_usage_error(
 
 
 def test_no_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["pays", "--where", "box"]) == 0
+    assert cli.main(["pays", "--where", "inline"]) == 0
     assert "Does it pay? No." in capsys.readouterr().out
 
 

@@ -36,7 +36,7 @@ def test_yes_on_a_slow_link() -> None:
         ({"link": Link(4e11), "form": Form("software", constant(8.0), Coder(1e9, 1e9, 1e9, 1e9))},
          "faster than the host"),
         ({"link": Link(1e11), "host": Host(1e12, 1e12, 1e-6)}, "the engines are the limit"),
-        ({"form": Form("box", constant(8.0))}, "carries raw values"),
+        ({"form": Form("inline", constant(8.0))}, "carries raw values"),
         ({"buckets": 500, "size": 5e6, "nodes": 64, "link": Link(1e10)}, "larger buckets"),
         ({"topology": "worker-aggregator"}, "a ring without any codec is"),
         ({"gradients": "bfloat16", "form": Form("nic", constant(2.2), widen=4e9)}, "bf16 already"),
@@ -47,6 +47,16 @@ def test_no_when_it_is_no(changes: dict[str, Any], reason: str) -> None:
     found = predict(scene(**changes))
     assert found.verdict in ("no", "not beside bf16")
     assert any(reason in text for text in found.reasons())
+
+
+def test_inline_devices_store_what_they_delay() -> None:
+    """Both send a packet over a gigabit cable, and the first compresses it: 1538 bytes at 249 MB/s."""
+    form, slow = Form("inline", constant(8.0)), Link(1e8)
+    assert form.delay(slow) == pytest.approx(2 * 12.304e-6 + 6.18e-6, rel=1e-3)
+    large, small = (predict(scene(form=form, link=slow, size=size)) for size in (1e8, 1e4))
+    assert large.verdict == "yes"
+    assert small.compressed.exchange.latency > small.raw.exchange.latency
+    assert small.compressed.exchange.limit == "latency"
 
 
 def test_lanes_of_bf16_halve_what_hosts_send() -> None:
