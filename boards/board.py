@@ -29,8 +29,9 @@ class Options:
 
     ``clock_ratio``: the stream clock divided by the engines' clock. ``data_width``: the target's stream width
     in bits. ``engines``: engine pairs that share one stream. ``lanes``: fp32 lanes of an engine, by default
-    the fewest that process the stream's width per cycle. ``codec``: the engines' lane codec. ``bf16``: with
-    bf16 lanes, too, which the codec planes alone has. ``prefix``: begins the names of all modules and files.
+    the board's, or else the fewest that process the stream's width per cycle. ``codec``: the engines' lane
+    codec. ``bf16``: with bf16 lanes, too, which the codec planes alone has. ``prefix``: begins the names of
+    all modules and files.
     """
 
     ports: int | None = None
@@ -144,6 +145,8 @@ class Board:
     max_engines: int = 1
     min_lanes: int = GROUP_LANES
     max_lanes: int = GROUP_LANES
+    default_lanes: int | None = None
+    """None: the fewest that process the stream's width per cycle."""
     clock_ratio: tuple[Fraction, Fraction] | None = None
     """Least and greatest ratio that is allowed."""
 
@@ -173,25 +176,27 @@ class Board:
                     f"clock ratio must be above {least}, at most {float(most):g}, and a multiple of 1/32, "
                     f"not {str(ratio)!r}"
                 )
-        lanes = options.lanes
-        if lanes is None:
-            lanes = GROUP_LANES if width <= ENGINE_WIDTH * options.engines else 2 * GROUP_LANES
-        check_engines(options.engines, lanes)
-        options = replace(options, lanes=lanes)
-        shape = options.shape
+        check_engines(options.engines)
         if options.engines > self.max_engines:
             raise ValueError(
                 f"engines of {self.name} must be at most {self.max_engines}, as its streams carry no more, "
                 f"not {options.engines!r}"
             )
+        lanes = self.default_lanes if options.lanes is None else options.lanes
+        if lanes is None:
+            lanes = GROUP_LANES if width <= ENGINE_WIDTH * options.engines else 2 * GROUP_LANES
+        check_engines(options.engines, lanes)
+        options = replace(options, lanes=lanes)
+        shape = options.shape
         if lanes < self.min_lanes:
             raise ValueError(
                 f"lanes of {self.name} must be at least {self.min_lanes}, as its streams carry more, not "
                 f"{lanes!r}: take --board generic"
             )
         if lanes > self.max_lanes:
+            choices = " or ".join(map(str, sorted({self.min_lanes, self.max_lanes})))
             raise ValueError(
-                f"lanes of {self.name} must be {self.max_lanes}, as its streams carry no more, not {lanes!r}"
+                f"lanes of {self.name} must be {choices}, as its streams carry no more, not {lanes!r}"
             )
         if width > shape.bits * options.engines and not shape.serial:
             raise ValueError(

@@ -77,7 +77,7 @@ def generate(
         int | None,
         typer.Option(
             "--lanes", metavar="N",
-            help="fp32 lanes of an engine: 8, generic also 1, 16, corundum with 512 bits 16.",
+            help="fp32 lanes of an engine: 8; generic also 1, 16; litex 1 (1), 8; corundum with 512 bits 16.",
         ),
     ] = None,
     codec: EngineCodec = PAPER,

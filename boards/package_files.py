@@ -52,6 +52,7 @@ _WHAT = {
     "inceptionn_decompressor.v": "the decompressor alone; not needed for the NIC",
     "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
     "mqnic_app_block.v": "Corundum's application block",
+    "module.py": "the engine pair as a module of LiteX",
 }
 
 
@@ -85,7 +86,7 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append(f"--width {target.parameters['data_width']}")
     if options.engines != 1:
         words.append(f"--engines {options.engines}")
-    if board.max_lanes != GROUP_LANES:
+    if {board.min_lanes, board.max_lanes} != {GROUP_LANES}:
         words.append(f"--lanes {options.lanes}")
     if options.codec != PAPER:
         words.append(f"--codec {options.codec}")

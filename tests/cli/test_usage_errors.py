@@ -104,7 +104,7 @@ SAID = {
     },
     "doctor": {"--json /dev/null/a/facts.json": "Not a directory: '/dev/null/a'"},
     "generate": {
-        "--board x --out y": "of corundum, generic, netfpga-sume, vc709, not 'x'",
+        "--board x --out y": "of corundum, generic, litex, netfpga-sume, vc709, not 'x'",
         "--board vc790 --out x": "not 'vc790' (did you mean 'vc709'?)",
         "--board vc709 --codec planess --out x": "not 'planess' (did you mean 'planes'?)",
         "--board ecpix5 --out x": "(the inline device: inceptionn inline build --board ecpix5-85f)",
@@ -126,6 +126,8 @@ SAID = {
         "--board vc709 --lanes 1": "lanes of vc709 must be at least 8",
         "--board vc709 --lanes 16": "lanes of vc709 must be 8, as its streams carry no more",
         "--board corundum --width 512 --lanes 8": "stream, not 8, which take half of its rate",
+        "--board litex --lanes 16": "lanes of litex must be 1 or 8, as its streams carry",
+        "--board litex --engines 2": "engines of litex must be at most 1, as its streams",
         "--board netfpga-sume --lanes 16": "lanes of netfpga-sume must be 8",
         "--part 'a b'": "part must be an ordering code, not 'a b'",
         "--out /dev/null/out": "Not a directory: '/dev/null/out'",

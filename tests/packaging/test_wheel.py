@@ -74,7 +74,8 @@ def test_metadata(wheel: Path) -> None:
     assert metadata["License-Expression"] == "BSD-2-Clause"
     assert metadata["Requires-Python"] == ">=3.11"
     extras = set(metadata.get_all("Provides-Extra", []))
-    hardware, software = {"hdl", "sim", "prove", "timing"}, {"mpi", "plot", "torch", "train", "bench"}
+    hardware = {"hdl", "sim", "prove", "timing", "litex"}
+    software = {"mpi", "plot", "torch", "train", "bench"}
     assert extras == hardware | software | {"docs", "dev"}
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert {line.split(">")[0] for line in required} == {"numpy", "typer", "rich"}

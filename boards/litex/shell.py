@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Shell for a LiteX design, between two LiteEth MACs, which neither wait nor mark a bad frame."""
+
+from typing import Any
+
+from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from inceptionn.hdl.attach.frame_queue import FrameQueue
+from inceptionn.hdl.codec.shape import EngineShape
+from inceptionn.hdl.control.axi_lite import AXI4Lite
+from inceptionn.hdl.parts.axi import AXIStream
+
+from ..shell_parts import EnginePair, clock_domain, link_registers
+
+STORE_BYTES = 16384
+"""Size of each queue of whole frames. A frame may fill it but for one beat."""
+
+
+class LitexShell(wiring.Component):
+    """An engine pair between two MACs of LiteEth's (``LiteEthMACCore``).
+
+    ::
+
+        s_axis_tx ─► lossy queue ─► compression engine ───────────────────────► m_axis_tx
+        m_axis_rx ◄─ queue ◄─────── decompression engine ◄─ lossy queue ◄────── s_axis_rx
+
+    LiteEth's MAC loses data if its stream waits on receive, so ``tready`` of both inputs is always high, and
+    a frame that finds no room is dropped, whole. On transmit it ignores ``error`` and would send any frame
+    with a good check sequence, so a bad frame leaves on neither side: one from the host is dropped before
+    the engine; one from the wire, and one with a malformed block, after it, which counts them.
+
+    Throughput: one beat per cycle into each queue, then as the engine. A frame leaves without a gap. Latency
+    of a queue: the frame and 6 cycles.
+
+    Parameters
+    ----------
+    shape : :class:`EngineShape`
+        Of the engines: 1 or 8 lanes, so streams of 32 or 256 bits.
+    """
+
+    def __init__(self, shape: EngineShape):
+        self.shape = shape
+        stream = AXIStream(shape.bytes)
+        super().__init__(
+            {
+                "clk": In(1),  #: Clock of all streams and registers.
+                "rst": In(1),  #: Reset, active high.
+                "s_axis_tx": In(stream),  #: Frames from the host; ``tuser`` with any beat: bad frame.
+                "m_axis_tx": Out(stream),  #: Frames to the wire; ``tuser`` is 0.
+                "s_axis_rx": In(stream),  #: Frames from the wire; ``tuser`` with any beat: bad frame.
+                "m_axis_rx": Out(stream),  #: Frames to the host; ``tuser`` is 0.
+                "s_axil": In(AXI4Lite()),  #: The registers.
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        clock_domain(m, "sync", self.clk, self.rst)
+        m.submodules.engines = engines = EnginePair(shape=self.shape)
+        link_registers(m, self.s_axil, engines.s_axil)
+        size = self.shape.bytes
+        depth = STORE_BYTES // size
+        m.submodules.from_host = from_host = FrameQueue(size, depth=depth, lossy=True, drop_bad=True)
+        m.submodules.from_wire = from_wire = FrameQueue(size, depth=depth, lossy=True)
+        m.submodules.to_host = to_host = FrameQueue(size, depth=depth, drop_bad=True)
+        self._enter(m, "tx", self.s_axis_tx, from_host.s_axis)
+        self._enter(m, "rx", self.s_axis_rx, from_wire.s_axis)
+        for source, sink in (
+            (from_host.m_axis, engines.s_axis_tx),
+            (engines.m_axis_tx, wiring.flipped(self.m_axis_tx)),
+            (from_wire.m_axis, engines.s_axis_rx),
+            (engines.m_axis_rx, to_host.s_axis),
+            (to_host.m_axis, wiring.flipped(self.m_axis_rx)),
+        ):
+            wiring.connect(m, source, sink)
+        with m.If(ResetSignal()):  # AXI4-Stream requires it from the first cycle of a reset
+            m.d.comb += [self.m_axis_tx.tvalid.eq(0), self.m_axis_rx.tvalid.eq(0)]
+        return m
+
+    @staticmethod
+    def _enter(m: Module, name: str, source: Any, sink: Any) -> None:
+        """Connect an input, with the mark of any of a frame's beats at its last."""
+        bad = Signal(name=f"{name}_bad")  # an earlier beat of the frame had the mark
+        wiring.connect(m, wiring.flipped(source), sink)
+        m.d.comb += sink.tuser.eq(source.tuser | bad)
+        with m.If(source.tvalid & source.tready):
+            m.d.sync += bad.eq(~source.tlast & (source.tuser | bad))
