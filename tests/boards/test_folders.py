@@ -44,6 +44,8 @@ VARIANTS: dict[str, tuple[str, Options]] = {
     "vc709-planes": ("vc709", Options(ports=2, codec="planes")),
     "netfpga-sume-bf16": ("netfpga-sume", Options(codec="planes", bf16=True)),
     "corundum-256-bf16": ("corundum", Options(ports=1, data_width=256, codec="planes", bf16=True)),
+    "litex-1-lane": ("litex", Options(lanes=1, codec="planes")),
+    "litex-8-lanes": ("litex", Options(lanes=8)),
     "generic-prefix": ("generic", Options(lanes=16, prefix="wide", codec="planes")),
 }
 BLACK_BOXES = """
