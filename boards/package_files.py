@@ -53,6 +53,7 @@ _WHAT = {
     "inceptionn_engine_clock.v": "the engines' clock, from an MMCM",
     "mqnic_app_block.v": "Corundum's application block",
     "module.py": "the engine pair as a module of LiteX",
+    "target.py": "a LiteX design with two LiteEth MACs, for --build and --load",
 }
 
 

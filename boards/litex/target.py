@@ -34,7 +34,7 @@ def _target(board: Board, options: Options) -> Target:
         ),
         part=options.part or "",
         parameters={},
-        extras={"module.py": render("litex/module.py.j2", context)},
+        extras={name: render(f"litex/{name}.j2", context) for name in ("module.py", "target.py")},
         context=context,
     )
 
