@@ -11,18 +11,21 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from inceptionn.boards.board import Options, Target
+from inceptionn.boards.board import ENGINE, Options, Target
 from inceptionn.boards.generate import load_board
 from inceptionn.boards.port_table import port_table
+from inceptionn.boards.shell_parts import emit
+from inceptionn.sim import runner
+from inceptionn.sim.nic_verilog import emit_nic
 
 HERE = Path(__file__).parent
 needs_litex = pytest.mark.skipif(find_spec("litex") is None, reason="pip install 'inceptionn[litex]'")
 each_lanes = pytest.mark.parametrize("lanes", [1, 8])
 
 
-def target(lanes: int | None) -> Target:
+def target(lanes: int | None, codec: str = "paper") -> Target:
     board = load_board("litex")
-    return board.target(board, board.resolve(Options(lanes=lanes)))
+    return board.target(board, board.resolve(Options(lanes=lanes, codec=codec)))
 
 
 def written(lanes: int, folder: Path) -> Path:
@@ -76,6 +79,71 @@ def test_a_soc_is_elaborated(lanes: int, tmp_path: Path) -> None:
     for instance in instances:
         assert set(re.findall(r"\.(\w+)\s*\(", instance)) == set(ports)
     assert len(re.findall(r"inceptionn_\w+\.v", (out / "gateware" / f"{verilog.stem}.ys").read_text())) == 2
+
+
+@needs_litex
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--revision", "9.9"), "revision of colorlight_5a_75x must be one of 7.0, 8.0,"),
+        (("--board", "versa_ecp5", "--revision", "7.0"), "versa_ecp5 must be one of LFE5UM5G, LFE5UM,"),
+        (("--board", "ulx3s"), "invalid choice: 'ulx3s'"),
+    ],
+)
+def test_a_target_is_refused(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    program = written(1, tmp_path / "folder") / "target.py"
+    done = subprocess.run(
+        [sys.executable, program, *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("target.py: error: ")
+    assert text in done.stderr.splitlines()[-1]
+
+
+@needs_litex
+@pytest.mark.parametrize(
+    ("board", "revision", "ports"),
+    [
+        ("colorlight_5a_75x", "7.0", 26),
+        ("colorlight_5a_75x", "8.0", 26),
+        ("colorlight_5a_75x", "5a-75e-6.0", 27),
+        ("colorlight_5a_75x", "5a-75e-7.1", 27),
+        ("versa_ecp5", "LFE5UM5G", 30),
+    ],
+)
+def test_a_target_is_written(board: str, revision: str, ports: int, tmp_path: Path) -> None:
+    """No pin has two ports; csr.csv lists the registers and both MACs."""
+    folder, out = written(1, tmp_path / "folder"), tmp_path / "out"
+    litex(
+        folder / "target.py", "--board", board, "--revision", revision, "--build", "--no-compile-gateware",
+        "--output-dir", out, "--csr-csv", out / "csr.csv",
+    )  # fmt: skip
+    csr = (out / "csr.csv").read_text()
+    assert "memory_region,inceptionn,0x00100000,4096,io" in csr
+    assert "csr_base,host_mac," in csr
+    assert "csr_base,network_mac," in csr
+    (constraints,) = (out / "gateware").glob("*.lpf")
+    pins = re.findall(r'^LOCATE COMP "(.*)" SITE "(.*)";$', constraints.read_text(), re.MULTILINE)
+    assert len({pin for _, pin in pins}) == len(pins)
+    assert len([port for port, _ in pins if port.startswith("eth")]) == ports
+
+
+@needs_litex
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lanes", "codec", "datapath"), [(1, "planes", "phy"), (1, "paper", "sys"), (8, "paper", "phy")]
+)
+def test_between_two_macs(lanes: int, codec: str, datapath: str, tmp_path: Path) -> None:
+    """Octets with preamble and FCS on both sides, against the golden model."""
+    shell = target(lanes, codec)
+    assert shell.make is not None
+    source = tmp_path / "mac_loop.v"
+    litex(HERE / "mac_loop.py", written(lanes, tmp_path / "folder"), source, datapath)
+    source.write_text("\n".join([source.read_text(), emit(shell.make(), shell.module)]))
+    libraries = {ENGINE: emit_nic(codec, lanes)}
+    runner.run_bench(
+        source, "mac_loop", HERE / "bench_mac_loop.py", libraries=libraries, parameters={"codec": codec}
+    )
 
 
 def test_the_package_imports_no_litex() -> None:
