@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -46,12 +46,19 @@ class Nic(Top):
     engines : :class:`int`
         Engines of each direction: 1, 2 or 4 (:class:`ParallelEngines`). The streams are as wide as all
         engines together; verdicts, bytes, order and registers depend on neither this number nor the lanes.
+    lossy : :class:`bool`
+        For sources that cannot wait, which engines of one lane take as they are: ``tready`` of ``s_axis_tx``
+        and ``s_axis_rx`` is always high. Frames that are bad or find no room are dropped whole, and no
+        counter of the NIC counts them.
     """
 
-    def __init__(self, shape: EngineShape = USUAL, *, engines: int = 1):
+    def __init__(self, shape: EngineShape = USUAL, *, engines: int = 1, lossy: bool = False):
         check_engines(engines, shape.lanes)
+        if lossy and not shape.serial:
+            raise ValueError(f"a NIC that drops frames must have 1 lane, not {shape.lanes!r}")
         self.engines = engines
         self.shape = shape
+        self.lossy = lossy
         stream = AXIStream(engines * shape.bytes)
         super().__init__(
             {
@@ -60,6 +67,9 @@ class Nic(Top):
                 "s_axis_rx": In(stream),  #: From the wire.
                 "m_axis_rx": Out(stream),  #: To the host.
                 "s_axil": In(AXI4Lite()),  #: The registers.
+                #: If ``lossy``, for one cycle, after the last beat of ``s_axis_tx`` was accepted: a frame was
+                #: dropped. Likewise for ``s_axis_rx``.
+                **({"dropped_tx": Out(1), "dropped_rx": Out(1)} if lossy else {}),
             }
         )
 
@@ -68,7 +78,8 @@ class Nic(Top):
         if self.engines > 1:
             return ParallelEngines(self.engines, self.shape, transmit=transmit)
         if self.shape.serial:
-            return (SerialCompressionEngine if transmit else SerialDecompressionEngine)(self.shape)
+            engine = SerialCompressionEngine if transmit else SerialDecompressionEngine
+            return engine(self.shape, lossy=self.lossy)
         return (CompressionEngine if transmit else DecompressionEngine)(self.shape)
 
     def elaborate(self, platform: Any) -> Module:
@@ -86,11 +97,21 @@ class Nic(Top):
             m.d.comb += engine.config.eq(port.config)
             if shape.bf16:
                 m.d.comb += engine.bf16_tos.eq(port.bf16_tos)
+            enters = source.tvalid & source.tready & source.tlast
+            if self.lossy:
+                ended = Signal()
+                m.d.sync += ended.eq(enters)
+                enters = ended & ~engine.dropped
             # A row of flip-flops, so that the engines may be placed far from the counters.
             m.d.sync += [
                 port.reports.payload.eq(engine.reports.payload),
                 port.reports.valid.eq(engine.reports.valid),
-                port.frame_in.eq(source.tvalid & source.tready & source.tlast),
+                port.frame_in.eq(enters),
                 port.frame_out.eq(sink.tvalid & sink.tready & sink.tlast),
+            ]
+        if self.lossy:
+            m.d.comb += [
+                self.dropped_tx.eq(compression.dropped),
+                self.dropped_rx.eq(decompression.dropped),
             ]
         return m

@@ -11,9 +11,16 @@ from ..parts.axi import AXIStream
 
 
 class Engine(wiring.Component):
-    """One direction of the NIC: frames in, the same frames out, and a report on each."""
+    """One direction of the NIC: frames in, the same frames out, and a report on each.
 
-    def __init__(self, shape: EngineShape = USUAL):
+    Parameters
+    ----------
+    shape : :class:`EngineShape`
+    **more
+        Ports that a kind of engine has beside these.
+    """
+
+    def __init__(self, shape: EngineShape = USUAL, **more: wiring.Member):
         self.shape = shape
         super().__init__(
             {
@@ -26,5 +33,6 @@ class Engine(wiring.Component):
                 **({"bf16_tos": In(8)} if shape.bf16 else {}),
                 #: One per frame, in order.
                 "reports": Out(stream.Signature(frame_report(shape), always_ready=True)),
+                **more,
             }
         )

@@ -8,7 +8,6 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import SHIM_BYTES, SHIM_MAGIC
 
-from ..engine.engine import Engine
 from ..engine.frame_recorder import FrameRecord
 from ..engine.transmit_judging import JudgedFrame, TransmitJudging
 from ..engine.transmit_resolving import BlockSums, TransmitResolving, frame_order
@@ -22,6 +21,7 @@ from ..parts.pipeline import Pipeline
 from .compressor import STORE_WORDS
 from .frame_reader import FrameReader
 from .frame_store import length_of
+from .serial_engine import SerialEngine
 from .word_parser import LAST_WORD
 
 _PATCHED = (L3 + IPV4["total_length"].byte) // 4
@@ -29,7 +29,7 @@ _PATCHED = (L3 + IPV4["total_length"].byte) // 4
 _FROM_HEADER = sorted(FrameRecord.as_shape().members.keys() & ParsedHeader.as_shape().members.keys())
 
 
-class CompressionEngine(Engine):
+class CompressionEngine(SerialEngine):
     """Replaces the payload of eligible frames by shim and block (wire format, section 3), a word a cycle.
 
     ::
@@ -50,12 +50,11 @@ class CompressionEngine(Engine):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         shape = self.shape
-        m.submodules.reader = self._reader = reader = FrameReader(shape, transmit=True)
+        self._reader = reader = self._read(m, transmit=True)
         m.submodules.judging = self._judging = TransmitJudging(shape)
         m.submodules.resolving = self._resolving = resolving = TransmitResolving(shape)
         m.submodules.compressor = self._compressor = compressor = shape.codec.serial_compressor(shape)
         m.submodules.output = self._output = output = OutputQueue(8, shape)
-        wiring.connect(m, wiring.flipped(self.s_axis), reader.s_axis)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
         wiring.connect(m, resolving.reports, wiring.flipped(self.reports))
 
@@ -64,13 +63,10 @@ class CompressionEngine(Engine):
         self._compressed = Signal()  # the frame leaves as shim and block
         self._join = Signal(range(32))  # the word in which header and payload meet
         m.d.comb += [
-            reader.config.eq(self.config),
             reader.address.eq(index),
             reader.release.eq(sends),
             compressor.word.eq(reader.aligned),
         ]
-        if shape.bf16:
-            m.d.comb += reader.bf16_tos.eq(self.bf16_tos)
         self._record(m)
         self._judge(m)
         self._work(m)

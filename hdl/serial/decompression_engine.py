@@ -8,7 +8,6 @@ from amaranth.lib import wiring
 
 from inceptionn.wire import SHIM_BYTES, Verdict
 
-from ..engine.engine import Engine
 from ..engine.receive_decision import ReceiveOrder, Shim, judge_shim
 from ..frame.header_fields import IPV4, L3, L4, UDP
 from ..frame.header_judge import ParsedHeader
@@ -17,10 +16,11 @@ from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
 from .frame_reader import FrameReader
 from .frame_store import length_of
+from .serial_engine import SerialEngine
 from .word_parser import LAST_WORD
 
 
-class DecompressionEngine(Engine):
+class DecompressionEngine(SerialEngine):
     """Restores the payload of frames that carry a shim and a block (wire format, section 3), a word a cycle.
 
     ::
@@ -35,10 +35,9 @@ class DecompressionEngine(Engine):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         shape = self.shape
-        m.submodules.reader = self._reader = reader = FrameReader(shape, transmit=False)
+        self._reader = reader = self._read(m, transmit=False)
         m.submodules.decompressor = self._decompressor = decompressor = shape.codec.serial_decompressor(shape)
         m.submodules.output = self._output = output = OutputQueue(decompressor.SLACK + 4, shape)
-        wiring.connect(m, wiring.flipped(self.s_axis), reader.s_axis)
         wiring.connect(m, output.m_axis, wiring.flipped(self.m_axis))
 
         self._index = Signal(12)  # of the word that is read
@@ -48,12 +47,9 @@ class DecompressionEngine(Engine):
         self._header = header = Signal(ParsedHeader)
         self._join = header.payload_at[2:]  # the word in which header and shim meet
         m.d.comb += [
-            reader.config.eq(self.config),
             reader.release.eq(self._sends),
             reader.frames.ready.eq(self._finished),
         ]
-        if shape.bf16:
-            m.d.comb += reader.bf16_tos.eq(self.bf16_tos)
         self._decide(m)
         self._work(m)
         self._send(m)
@@ -74,14 +70,12 @@ class DecompressionEngine(Engine):
         shim_arrives = arrives.shim
         with m.If(shim_arrives):
             m.d.sync += front.eq(reader.aligned)
-        held = Signal(ParsedHeader)
-        m.d.comb += held.eq(Mux(objects, reader.headers.payload.header, header))
         p = Pipeline(m, "shim_", control={"decide"})
         p.let(
             decide=objects | arrives.decides,
             verdict=verdict,
-            header=held,
-            without=add16(held.ip_checksum, held.payload_length),
+            header=header,
+            without=add16(header.ip_checksum, header.payload_length),
         )
         self._decided = Signal(name="decided")
         found = Signal(Shim)
@@ -104,6 +98,7 @@ class DecompressionEngine(Engine):
         reader, decompressor, index, join = self._reader, self._decompressor, self._index, self._join
         room, stored, parsed = self._output.room, reader.frames.payload, reader.headers.payload
         restores = Signal()
+        clear = Signal()  # no header check has failed
         self._over = over = Signal()
         m.d.comb += [
             decompressor.room.eq(room),
@@ -123,16 +118,23 @@ class DecompressionEngine(Engine):
                 with m.If((index == LAST_WORD) | (index == stored.last)):
                     m.next = "judge"
             with m.State("judge"):
-                at = parsed.header.payload_at
-                whole = length_of(stored) >= at + SHIM_BYTES
-                m.d.comb += self._verdict.eq(Mux(parsed.clear, Verdict.LENGTHS, parsed.header.verdict))
-                m.d.sync += index.eq(at[2:])
+                m.d.sync += [clear.eq(parsed.clear), index.eq(parsed.header.payload_at[2:])]
                 with m.If(reader.headers.valid):
-                    m.next = "decide"
-                    with m.If(parsed.clear & whole):
-                        m.next = "shim"
-                    with m.Else():
-                        m.d.comb += self._objects.eq(1)
+                    m.next = "judged"
+            with m.State("judged"):
+                # The shim's first word is read in any case.
+                whole = length_of(stored) >= self._header.payload_at + SHIM_BYTES
+                m.d.comb += [
+                    reader.advances.eq(1),
+                    self._reads_shim.eq(1),
+                    self._verdict.eq(Mux(clear, Verdict.LENGTHS, self._header.verdict)),
+                ]
+                m.d.sync += index.eq(index + 1)
+                m.next = "decide"
+                with m.If(clear & whole):
+                    m.next = "shim"
+                with m.Else():
+                    m.d.comb += self._objects.eq(1)
             with m.State("shim"):
                 ends = index == join + 2
                 m.d.comb += [reader.advances.eq(1), self._reads_shim.eq(~ends), self._ends_shim.eq(ends)]

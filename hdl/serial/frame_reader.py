@@ -31,14 +31,17 @@ class FrameReader(wiring.Component):
     shape : :class:`EngineShape`
     transmit : :class:`bool`
         As of the parser.
+    lossy : :class:`bool`
+        As of the store.
     """
 
     LATENCY = FrameStore.LATENCY
     """Cycles from ``address`` to ``word`` and ``aligned``."""
 
-    def __init__(self, shape: EngineShape, *, transmit: bool):
+    def __init__(self, shape: EngineShape, *, transmit: bool, lossy: bool = False):
         self.shape = shape
         self.transmit = transmit
+        self.lossy = lossy
         self.settings = data.StructLayout({"config": EngineConfig, **({"bf16_tos": 8} if shape.bf16 else {})})
         super().__init__(
             {
@@ -55,12 +58,13 @@ class FrameReader(wiring.Component):
                 "aligned": Out(32),  #: The four bytes that end two bytes before the word does.
                 "sums": Out(16),  #: As of the parser.
                 "headers": Out(stream.Signature(parsed_words(), always_ready=True)),  #: As of the parser.
+                **({"dropped": Out(1)} if lossy else {}),  #: As of the store.
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.store = store = FrameStore(self.settings)
+        m.submodules.store = store = FrameStore(self.settings, lossy=self.lossy)
         m.submodules.parser = parser = WordParser(self.shape, transmit=self.transmit)
         wiring.connect(m, wiring.flipped(self.s_axis), store.s_axis)
         wiring.connect(m, store.frames, wiring.flipped(self.frames))
@@ -89,6 +93,8 @@ class FrameReader(wiring.Component):
             parser.length.eq(length_of(frame)),
             self.sums.eq(parser.sums),
         ]
+        if self.lossy:
+            m.d.comb += self.dropped.eq(store.dropped)
         if self.shape.bf16:
             m.d.comb += [
                 store.settings.bf16_tos.eq(self.bf16_tos),

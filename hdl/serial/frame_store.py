@@ -12,7 +12,8 @@ from ..parts.memory import BlockRam
 from ..parts.pipeline import Pipeline
 from ..parts.queue import PushQueue
 
-_FRAMES = 16
+_FRAMES, _LOSSY_FRAMES = 16, 64
+"""Places for frames that wait. While an engine works on a long frame, a line brings many short ones."""
 
 
 def stored_frame(settings: Any) -> data.StructLayout:
@@ -38,6 +39,9 @@ class FrameStore(wiring.Component):
     A frame is there when its last word is. The input waits while other frames leave no room for this one. A
     frame longer than 16380 bytes has none, and is dropped whole.
 
+    With ``lossy`` the input never waits. A frame without room, or marked bad, is dropped whole, and
+    ``dropped`` tells. Up to 60 frames may wait, in place of 12.
+
     Throughput: a word per cycle in, a word per cycle out. A frame can be read five cycles after its last
     word.
 
@@ -47,6 +51,8 @@ class FrameStore(wiring.Component):
         What holds for a frame from its first beat on.
     depth : :class:`int`
         Words of 4 bytes, a power of two; fewer in a proof.
+    lossy : :class:`bool`
+        For a source that cannot wait.
     """
 
     LATENCY = BlockRam.LATENCY
@@ -54,43 +60,54 @@ class FrameStore(wiring.Component):
     LONGEST = 16380
     """Bytes of the longest frame that it holds."""
 
-    def __init__(self, settings: Any, depth: int = 4096):
+    def __init__(self, settings: Any, depth: int = 4096, *, lossy: bool = False):
         self.stored = stored_frame(settings)
         self.depth = depth
+        self.lossy = lossy
         super().__init__(
             {
                 "s_axis": In(AXIStream(4)),  #: ``tuser`` at ``tlast``: bad frame.
-                "settings": In(settings),  #: Sampled in the cycle after a frame's first beat was accepted.
+                #: Sampled in the cycle after a frame's first beat was accepted; if ``lossy``, in the one
+                #: before the frame becomes the oldest.
+                "settings": In(settings),
                 "frames": Out(stream.Signature(self.stored)),  #: The oldest; taking it frees its room.
                 "release": In(1),  #: One more of its words is not needed any more; its room is free.
                 "address": In(range(depth)),  #: Of a word of the oldest frame.
                 "word": Out(32),  #: The word of :attr:`LATENCY` cycles before.
+                #: For one cycle, after its last word was accepted: a frame was dropped.
+                **({"dropped": Out(1)} if lossy else {}),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.ram = ram = BlockRam(32, self.depth)
-        m.submodules.queue = queue = PushQueue(self.stored, _FRAMES, 4)
-        wiring.connect(m, queue.o, wiring.flipped(self.frames))
+        waiting = self.stored.members if not self.lossy else {"last": 12, "top": 2}
+        frames = _LOSSY_FRAMES if self.lossy else _FRAMES
+        m.submodules.queue = queue = PushQueue(data.StructLayout(waiting), frames, 4)
         begin = Signal(range(self.depth))  # of the frame that comes
         words = Signal(range(self.depth))  # of it, so far
         oldest = Signal(range(self.depth))  # the first word of the oldest frame
         used = Signal(range(self.depth + 1))  # words of whole frames
-        too_long = Signal()
+        refuse = Signal()  # the rest of this frame is dropped
         full = Signal()  # a cycle late, so that the word that comes meanwhile takes the last place
         source, frame = self.s_axis, self.frames.payload
         keep = source.tkeep
+        ragged = Signal()  # a word before the last was not whole
+        bad = source.tuser | ragged
         taken = source.tvalid & source.tready
         most = words.all()  # a frame has no more words
-        whole = taken & source.tlast & ~too_long & ~most
+        skip = Signal()  # this word is not stored
+        whole = taken & source.tlast & ~skip & (~bad if self.lossy else 1)
         takes = Signal()  # the oldest frame is taken
         released = Signal(range(self.depth))  # words of it
         freed = Signal(range(self.depth + 1))
-        m.d.comb += [
-            source.tready.eq(queue.room & (~full | too_long | most)),
-            takes.eq(self.frames.valid & self.frames.ready),
-        ]
+        if self.lossy:
+            m.d.comb += [source.tready.eq(1), skip.eq(refuse | most | full | ~queue.room)]
+            m.d.sync += self.dropped.eq(taken & source.tlast & ~whole)
+        else:
+            m.d.comb += [source.tready.eq(queue.room & (~full | skip)), skip.eq(refuse | most)]
+        m.d.comb += takes.eq(self.frames.valid & self.frames.ready)
         m.d.sync += [
             full.eq(words + used >= self.depth - 1),
             released.eq(Mux(takes, 0, released + self.release)),
@@ -101,42 +118,48 @@ class FrameStore(wiring.Component):
             m.d.sync += oldest.eq(oldest + frame.last + 1)
         with m.If(taken):
             m.d.sync += [
-                words.eq(Mux(source.tlast | too_long | most, 0, words + 1)),
-                too_long.eq(~source.tlast & (too_long | most)),
+                words.eq(Mux(source.tlast | skip, 0, words + 1)),
+                refuse.eq(~source.tlast & skip),
+                ragged.eq(~source.tlast & (ragged | ~keep.all())),
             ]
         with m.If(whole):
             m.d.sync += begin.eq(begin + words + 1)
         m.d.comb += [
-            ram.write.eq(taken & ~too_long & ~most),
+            ram.write.eq(taken & ~skip),
             ram.write_address.eq(begin + words),
             ram.write_data.eq(source.tdata),
             ram.read_address.eq(oldest + self.address),
             self.word.eq(ram.read_data),
         ]
         # A frame is announced two cycles after its last word, when the settings of its first are there.
-        first = Signal(init=1)
-        ragged = Signal()  # a word before the last was not whole
-        settings = Signal(self.settings.shape(), reset_less=True)
-        begun = Signal()
-        m.d.sync += begun.eq(taken & first)
-        with m.If(taken):
-            m.d.sync += [first.eq(source.tlast), ragged.eq(~source.tlast & (ragged | ~keep.all()))]
-        with m.If(begun):
-            m.d.sync += settings.eq(self.settings)
         p = Pipeline(m, "ended_", control={"valid"})
-        p.let(
-            valid=whole,
-            last=words,
-            top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]),
-            bad=source.tuser | ragged,
-        )
+        p.let(valid=whole, last=words, top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]), bad=bad)
         p.until(2)
         announced = queue.i.payload
         m.d.comb += [
             queue.i.valid.eq(p.valid),
-            announced.settings.eq(settings),
             announced.last.eq(p.last),
             announced.top.eq(p.top),
-            announced.bad.eq(p.bad),
+            self.frames.valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.frames.ready),
+            *(frame[name].eq(queue.o.payload[name]) for name in waiting),
         ]
+        if not self.lossy:
+            m.d.comb += announced.bad.eq(p.bad)
+        self._settings(m, frame if self.lossy else announced, taken, takes)
         return m
+
+    def _settings(self, m: Module, frame: Any, taken: Value, takes: Value) -> None:
+        """Sample the settings: of each frame as it waits, or of the oldest alone."""
+        settings = Signal(self.settings.shape(), reset_less=True)
+        m.d.comb += frame.settings.eq(settings)
+        if self.lossy:
+            samples: Value = ~self.frames.valid | takes
+        else:
+            first = Signal(init=1)
+            samples = Signal(name="begun")
+            m.d.sync += samples.eq(taken & first)
+            with m.If(taken):
+                m.d.sync += first.eq(self.s_axis.tlast)
+        with m.If(samples):
+            m.d.sync += settings.eq(self.settings)
