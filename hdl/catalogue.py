@@ -228,6 +228,7 @@ CATALOGUE = {
             (
                 *({"direction": "tx", "start": _FULL}, {"direction": "rx"}, {"direction": "tx", **_PLANES}),
                 *({"direction": "tx", **_BF16}, {"direction": "rx", **_BF16}),
+                {"direction": "tx", "lanes": 1, "start": _FULL, **_BF16},
             ),
             built={"direction": "tx"},
         ),

@@ -13,7 +13,7 @@ from amaranth.utils import exact_log2
 from inceptionn.wire import MAX_LANES
 
 from ..codec.shape import USUAL, EngineShape
-from ..parts.memory import LutRam
+from ..parts.memory import BlockRam, LutRam
 from ..parts.pipeline import Pipeline
 from .registers import (
     COUNTER_SLOTS,
@@ -30,8 +30,18 @@ from .registers import (
 
 COUNTER_WIDTH = 64
 HALF = COUNTER_WIDTH // 2
-COUNTER_READ_LATENCY = 4
-"""Cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
+_MOST_REPORTS = 7
+"""Reports of an engine of one lane between two visits of the sweep, of which it makes one in 16 cycles."""
+
+
+def counter_ram(shape: EngineShape) -> type[BlockRam]:
+    """Return the kind of memory of the sums: block RAM, of which a part for engines of one lane has some."""
+    return BlockRam if shape.serial else LutRam
+
+
+def counter_read_latency(shape: EngineShape) -> int:
+    """Return the cycles from :class:`CounterRead`'s ``strobe`` to ``data``."""
+    return 4 + counter_ram(shape).LATENCY
 
 
 @cache
@@ -67,8 +77,8 @@ class CounterRead(wiring.Signature):
                 #: Which counter: `counters` of :class:`~inceptionn.hdl.control.registers.NicRegisters`.
                 "slot": Out(range(COUNTER_SLOTS)),
                 "strobe": Out(1),  #: Read now; at most every third cycle.
-                #: The counter, all bits of one moment, for one cycle, ``COUNTER_READ_LATENCY`` cycles after
-                #: ``strobe``.
+                #: The counter, all bits of one moment, for one cycle, :func:`counter_read_latency` cycles
+                #: after ``strobe``.
                 "data": In(COUNTER_WIDTH),
                 "busy": In(1, init=1),  #: The counters are being cleared: some may not read as zero yet.
             }
@@ -84,8 +94,9 @@ class CounterRead(wiring.Signature):
 class FrameCounters(wiring.Component):
     """All 64-bit counters of one engine.
 
-    Accepts a report, a frame in and a frame out in every cycle. An event is in its counter at most 112 cycles
-    later. After reset, and after ``clear``, the counters are zero when ``busy`` falls (about 75 cycles).
+    Accepts a report, a frame in and a frame out in every cycle; of an engine of one lane, a report in 16
+    cycles. An event is in its counter at most 114 cycles later. After reset, and after ``clear``, the
+    counters are zero when ``busy`` falls (about 75 cycles).
     Events before ``clear`` and in its cycle are not counted; later ones are. Counters wrap at 2^64. A verdict
     that the direction cannot reach adds to the byte counters only.
 
@@ -155,17 +166,21 @@ class FrameCounters(wiring.Component):
         with m.If(clear):
             m.d.sync += unclear.eq(COUNTER_SLOTS)
 
-        # Stage 1: address and amount. Stage 2: the old sum. Stages 3 and 4: low and high half of the new sum.
+        # Stage 1: address and amount. Next, after the RAM's latency: the old sum. Two more: low and high half
+        # of the new sum.
         p = Pipeline(m, control={"add"})
-        m.submodules.sums = sums = LutRam(COUNTER_WIDTH, COUNTER_SLOTS)
+        m.submodules.sums = sums = counter_ram(self.shape)(COUNTER_WIDTH, COUNTER_SLOTS)
         p.stage(
             slot=Mux(sweep, slot, asked.slot),
             amount=self._pending(m, visited, clear),
             add=sweep,
             zero=sweep & unclear.any(),
         )
-        m.d.comb += sums.read_address.eq(p.slot)
-        p.stage(sum=Mux(p.zero, self.start, sums.read_data))
+        address = p.slot
+        m.d.comb += sums.read_address.eq(address)
+        p.until(1 + sums.LATENCY)
+        found = Signal(COUNTER_WIDTH)
+        p.stage(sum=Mux(p.zero, self.start, found))
         m.d.comb += self.read.data.eq(p.sum)
         p.stage(low=p.sum[:HALF] + p.amount, high=p.sum[HALF:])
         p.stage(low=p.low[:HALF], high=(p.high + p.low[HALF])[:HALF])
@@ -174,20 +189,37 @@ class FrameCounters(wiring.Component):
             sums.write_data.eq(Cat(p.low, p.high)),
             sums.write.eq(p.add),
         ]
+        # A block RAM does not say what it holds where it is written: then what is written is the answer.
+        if sums.LATENCY:
+            w = Pipeline(m, "written_", control={"here"})
+            w.let(here=p.add & (p.slot == address), sum=sums.write_data)
+            w.until(sums.LATENCY)
+            m.d.comb += found.eq(Mux(w.here, w.sum, sums.read_data))
+        else:
+            m.d.comb += found.eq(sums.read_data)
 
         # The last cleared slot is written four cycles after its visit, which is when `busy` lets a read's
-        # strobe come that reaches the memory in the next cycle.
-        m.d.sync += self.read.busy.eq(clear | unclear.any())
+        # strobe come that reaches the memory in the next cycle. A RAM's latency delays the write alone.
+        clearing = Signal()
+        m.d.comb += clearing.eq(clear | unclear.any())
+        busy = clearing
+        for number in range(sums.LATENCY):
+            late = Signal(name=f"clearing_{number}", init=1)
+            m.d.sync += late.eq(busy)
+            busy = late | clearing
+        m.d.sync += self.read.busy.eq(busy)
         return m
 
     def _pending(self, m: Module, visited: Signal, clear: Signal) -> Value:
         """Collect each slot's events until its visit; return the amount of the one that is visited."""
         # Events between two visits of the sweep: one per cycle, for all slots and half as many reads.
         events = exact_log2(COUNTER_SLOTS) + 1
+        reported = _MOST_REPORTS.bit_length() if self.shape.serial else events
         taken = []
         for number, amount in self._amounts(m).items():
             name = self.names[number].name.lower()
-            bits = len(amount) + events - (len(amount) == 1)
+            of_report = number not in (SLOT_FRAMES_IN, SLOT_FRAMES_OUT)
+            bits = len(amount) + (reported if of_report else events) - (len(amount) == 1)
             pending = Signal(bits, name=f"pending_{name}", reset_less=True)
             with m.If(clear):
                 m.d.sync += pending.eq(0)

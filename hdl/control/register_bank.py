@@ -15,7 +15,7 @@ from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_MAX_PAYLOAD
 from ..codec.shape import USUAL, EngineShape
 from .axi_lite import AXI4Lite, Response
 from .config import DEFAULT_CONFIG, EngineConfig
-from .counters import COUNTER_READ_LATENCY, CounterRead
+from .counters import CounterRead, counter_read_latency
 from .register_map import DATA_WIDTH
 from .registers import (
     ADDRESS_WIDTH,
@@ -36,7 +36,8 @@ class RegisterBank(wiring.Component):
     At most one write and one read are in flight, independent of each other. Address and data of a write may
     come in either order. All outputs are flip-flops. With a master that never waits, a write takes 4 cycles
     from the later of its two handshakes to ``bvalid``. A read takes 4 cycles to ``rvalid``. A read of a
-    counter's low word takes 5 + ``COUNTER_READ_LATENCY``, and more only while the counters are being cleared.
+    counter's low word takes 5 + :func:`counter_read_latency`, and more only while the counters are being
+    cleared.
 
     A ``PAYLOAD.MAX`` above 9216 is clamped. Settings reach both engines in the same cycle, together with
     their ``parameters_valid``, no later than the write's ``bvalid``. A ``TOS.BF16`` that is 0 in the bits of
@@ -234,9 +235,10 @@ class RegisterBank(wiring.Component):
             with m.State("FETCH"), m.If(~ports["tx"].busy & ~ports["rx"].busy):
                 m.d.sync += strobes.eq(Cat(reading.values()))
                 m.next = "WAIT_0"
-            for cycle in range(COUNTER_READ_LATENCY):
+            latency = counter_read_latency(self.shape)
+            for cycle in range(latency):
                 with m.State(f"WAIT_{cycle}"):
-                    m.next = f"WAIT_{cycle + 1}" if cycle + 1 < COUNTER_READ_LATENCY else "RESPOND"
+                    m.next = f"WAIT_{cycle + 1}" if cycle + 1 < latency else "RESPOND"
             with m.State("RESPOND"):
                 m.d.sync += [
                     bus.rvalid.eq(1),

@@ -58,7 +58,7 @@ AXI4-Lite, {DATA_WIDTH}-bit data, {1 << ADDRESS_WIDTH} bytes; map version {".".j
   register, has no effect and returns `SLVERR`. A write-only register reads as zero.
 - Counters have 64 bits: low word at the offset, high word at the offset + 4. **Read the low word first**:
   that read stores the high word of the same moment, and the next read of any counter's high word returns it.
-- A frame is in the counters at most 112 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to
+- A frame is in the counters at most 114 cycles after its verdict. Reset and `CLEAR_COUNTERS` set them to
   zero; a counter that is read meanwhile responds when that is done.
 - When an engine is empty, `FRAMES_IN`, `FRAMES_OUT` and the sum of its verdict counters agree (unless frames
   were inside it when the counters were cleared).

@@ -31,8 +31,8 @@ SLOW = {
     *("flow_sharing", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC still run."""
-FEW = {"counters": (0, 4), "registers": (0,)}
-"""Variants of the counters that `make test-all` runs: of both directions, with few counters and with most."""
+FEW = {"counters": (0, 4, 5), "registers": (0,)}
+"""Variants of the counters that `make test-all` runs: both directions, with few and most, and one lane."""
 
 
 def marks_of(entry: Entry, variant: int) -> tuple[pytest.MarkDecorator, ...]:
