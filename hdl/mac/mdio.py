@@ -92,3 +92,43 @@ class Mdio(wiring.Component):
                 with m.If(place == _FRAME - 1):
                     m.d.sync += [busy.eq(0), self.mdio_enable.eq(0), self.values.valid.eq(reading)]
         return m
+
+
+class MdioSharing(wiring.Component):
+    """Lets two take turns with one :class:`Mdio`. What is read goes to whoever asked for it.
+
+    Latency: an access is passed on at once while it is the asker's turn. The turn changes in each cycle in
+    which who has it asks for nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "requests": In(stream.Signature(MdioRequest)).array(2),  #: Of both.
+                "values": Out(stream.Signature(16, always_ready=True)).array(2),  #: What each asked for.
+                "m_requests": Out(stream.Signature(MdioRequest)),  #: To :class:`Mdio`.
+                "m_values": In(stream.Signature(16, always_ready=True)),  #: From :class:`Mdio`.
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        turn = Signal()
+        asked = Signal()  # who asked for the access in progress
+        for number, request in enumerate(self.requests):
+            with m.If(turn == number):
+                m.d.comb += [
+                    self.m_requests.valid.eq(request.valid),
+                    self.m_requests.payload.eq(request.payload),
+                    request.ready.eq(self.m_requests.ready),
+                ]
+            m.d.comb += [
+                self.values[number].valid.eq(self.m_values.valid & (asked == number)),
+                self.values[number].payload.eq(self.m_values.payload),
+            ]
+        # A value comes at the earliest with the next access, when `asked` still tells of the one before.
+        with m.If(~self.m_requests.valid):
+            m.d.sync += turn.eq(~turn)
+        with m.Elif(self.m_requests.ready):
+            m.d.sync += asked.eq(turn)
+        return m

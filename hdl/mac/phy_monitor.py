@@ -34,6 +34,7 @@ class PhyMonitor(wiring.Component):
     After power-up the PHY is held in reset for 10 ms and left alone for 100 ms. Ten times a second its
     registers are read. When it first answers, its advertisement is written and negotiation restarted. Where
     nobody answers, the next address is tried a tenth of a second later, also after a PHY has fallen silent.
+    Unless it ``searches``: then the same is.
 
     The speed is the fastest that both ends can do. Of 1000 Mbit/s both receivers must be in order, too: a PHY
     that finds only two pairs in the cable links slower than both ends can.
@@ -46,6 +47,8 @@ class PhyMonitor(wiring.Component):
         The address that is tried first, 0..31.
     fastest : :class:`Speed`
         The fastest that the interface and the board can do.
+    searches : :class:`bool`
+        There is one PHY, at any address. Where PHYs share the wires, each has an address that is known.
     """
 
     requests: Out(stream.Signature(MdioRequest))  #: To :class:`~inceptionn.hdl.mac.mdio.Mdio`.
@@ -55,12 +58,13 @@ class PhyMonitor(wiring.Component):
     up: Out(1)  #: The link is up, negotiated, at full duplex.
     speed: Out(2)  #: Its :class:`Speed`.
 
-    def __init__(self, clock_hz: int, *, phy: int, fastest: Speed):
+    def __init__(self, clock_hz: int, *, phy: int, fastest: Speed, searches: bool = True):
         if not 0 <= phy <= 31:
             raise ValueError(f"a PHY's address must be 0..31, not {phy!r}")
         self.clock_hz = clock_hz
         self.phy = phy
         self.fastest = Speed(fastest)
+        self.searches = searches
         super().__init__()
 
     def _script(self) -> list[tuple[bool, int, int]]:
@@ -126,7 +130,7 @@ class PhyMonitor(wiring.Component):
         with m.If((state == _State.ANSWER) & self.values.valid):
             with m.If((register == _STATUS) & (value.all() | ~value.any())):
                 # No PHY answers.
-                m.d.sync += [self.managed.eq(0), linked.eq(0), phy.eq(phy + 1), place.eq(0)]
+                m.d.sync += [self.managed.eq(0), linked.eq(0), phy.eq(phy + self.searches), place.eq(0)]
                 m.d.sync += state.eq(_State.PAUSE)
             with m.Elif(register == _STATUS):
                 # The link that was before the setup is gone.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""cocotb bench of PhyMonitor and Mdio with a PHY whose registers are a dictionary."""
+"""cocotb bench of PhyMonitor and Mdio with one or two PHYs whose registers are a dictionary."""
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -11,6 +11,7 @@ FASTEST = bench_parameters()["fastest"]
 PHY = bench_parameters()["phy"]
 CLOCK_HZ = bench_parameters()["clock_hz"]
 LIMIT = CLOCK_HZ // 2
+SHARED = bench_parameters().get("shared", False)
 UP = 1 << 2 | 1 << 5 | 1
 SETUP = [(4, {0: 0x041, 1: 0x141, 2: 0x141}[FASTEST]), *[(9, 0x200)] * (FASTEST == 2), (0, 0x1200)]
 
@@ -18,13 +19,20 @@ SETUP = [(4, {0: 0x041, 1: 0x141, 2: 0x141}[FASTEST]), *[(9, 0x200)] * (FASTEST 
 class Phy:
     """Answers to one address (clause 22: 32 ones, start, operation, addresses, turnaround, 16 bits)."""
 
-    def __init__(self, dut, address: int):
+    def __init__(self, dut, address: int, other: "Phy | None" = None):
         self.dut = dut
         self.address: int | None = address
         self.registers = {1: 1, 4: 0x1E1, 5: 0, 9: 0x300, 10: 0}
         self.writes: list[tuple[int, int]] = []
+        self.others = [other] if other else []
         dut.mdio_in.value = 1
+
+    def start(self) -> None:
+        """Answer for this PHY and the other on the same wires."""
         cocotb.start_soon(self._run())
+
+    def _addressed(self, address: int) -> "Phy | None":
+        return next((phy for phy in (self, *self.others) if phy.address == address), None)
 
     async def _bit(self, answer: int | None = None) -> int:
         """One period of MDC; ``answer`` is driven before its rising edge."""
@@ -54,12 +62,12 @@ class Phy:
             if operation == 0b01:
                 assert await self._number(2) == 0b10
                 value = await self._number(16)
-                if address == self.address:
+                if phy := self._addressed(address):
                     assert not int(self.dut.phy_reset.value)
-                    self.writes.append((register, value))
-                    self.registers[register] = value
-            elif address == self.address:
-                value = self.registers.get(register, 0xFFFF)
+                    phy.writes.append((register, value))
+                    phy.registers[register] = value
+            elif phy := self._addressed(address):
+                value = phy.registers.get(register, 0xFFFF)
                 await self._bit()
                 for place in range(17):  # the turnaround's second bit is 0
                     await self._bit(value >> 16 - place & 1)
@@ -70,7 +78,9 @@ class TB(TestBench):
 
     def __init__(self, dut, address: int = PHY):
         super().__init__(dut)
-        self.phy = Phy(dut, address)
+        self.other = Phy(dut, address + 1) if SHARED else None
+        self.phy = Phy(dut, address, self.other)
+        self.phy.start()
 
     async def managed(self, level: bool, polls: int) -> None:
         """Wait until ``managed``, whether a PHY answers, is ``level``; fail after ``polls`` polls."""
@@ -113,7 +123,7 @@ async def follows_the_link(tb):
     assert tb.phy.writes == SETUP
 
 
-@cocotb.test()
+@cocotb.test(skip=SHARED)
 async def another_address(dut):
     """Check that the PHY is looked for, set up, lost, and set up again; its link is down meanwhile."""
     tb = TB(dut, address=(PHY + 2) % 32)
@@ -143,3 +153,23 @@ async def a_line_held_low(dut):
     assert not int(dut.managed.value)
     assert not int(dut.up.value)
     assert tb.phy.writes == []
+
+
+@TB.test(skip=not SHARED)
+async def two_on_one_pair_of_wires(tb):
+    """Each monitor sets up its own PHY alone and follows it, also while the other is silent."""
+    other = tb.other
+    tb.phy.registers.update({1: UP, 5: 0x1E1, 10: 0x3800})
+    assert await tb.polled() == (True, 2)
+    assert tb.phy.writes == other.writes == SETUP
+    assert not int(tb.dut.other_up.value)
+    other.registers.update({1: UP, 5: 0x141})
+    assert await tb.polled() == (True, 2)
+    assert (int(tb.dut.other_up.value), int(tb.dut.other_speed.value)) == (1, 1)
+    address, other.address = other.address, None
+    assert await tb.polled() == (True, 2)
+    assert not int(tb.dut.other_managed.value), "the other's PHY was looked for at another address"
+    other.address = address
+    await tb.polled()
+    assert (int(tb.dut.other_up.value), int(tb.dut.other_speed.value)) == (1, 1)
+    assert (tb.phy.writes, other.writes) == (SETUP, 2 * SETUP)
