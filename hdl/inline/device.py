@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from inceptionn.wire import BURST_BYTES
+from inceptionn.wire import GROUP_LANES
 
 from ..attach.axi_lite_decoder import AXI4LiteDecoder
 from ..codec.codecs import PAPER
@@ -21,6 +21,10 @@ from .registers import ADDRESS_WIDTH, PAGE_WIDTH, PORTS
 
 ENGINE_HZ = 50_000_000
 """Clock of ``sync``. A port at 1000 Mbit/s needs more than 31.25 MHz, the engines alone a tenth of that."""
+SERIAL_HZ = 71_428_571
+"""The same with engines of one lane: 500 MHz / 7. Frames of 60 to 9014 bytes of gradients need 57 MHz at
+1000 Mbit/s; the slowest for their time on the line, payloads of 64 bytes that do not shrink, 74 MHz.
+"""
 BAUD = 115_200
 _PASS_BYTES = 8
 _HOST_BYTES = 65_536
@@ -47,6 +51,9 @@ class InlineDevice(wiring.Component):
     others. A good frame without room is lost whole and counted. Everything that is neither tagged nor damaged
     passes bit for bit; a frame of fewer than 60 bytes is padded, and PAUSE is dropped.
 
+    With engines of one lane all beats have 4 bytes, and the engines' own stores of 16 KiB take the place of
+    both receive queues.
+
     Registers (:func:`~inceptionn.hdl.inline.registers.inline_registers`): the NIC's at 0x0000, the ports' at
     0x1000. The serial line speaks :class:`~inceptionn.hdl.inline.console.RegisterConsole`'s lines. Any clock
     domain may be reset alone; see :class:`~inceptionn.hdl.mac.port.EthernetPort`.
@@ -57,10 +64,12 @@ class InlineDevice(wiring.Component):
         Media interfaces: "rgmii" or "rmii".
     codec : :class:`str` or None
         Name of the lane codec; None: no engines, frames pass unchanged from port to port.
+    lanes : :class:`int`
+        Of each engine: 1 or 8.
     bf16 : :class:`bool`
         With bf16 lanes, too, which the codec planes alone has.
     clock_hz : :class:`int`
-        Of ``sync``.
+        Of ``sync``; by default :data:`ENGINE_HZ`, or :data:`SERIAL_HZ` with engines of one lane.
     baud : :class:`int`
         Bits per second of the serial line.
     """
@@ -71,8 +80,9 @@ class InlineDevice(wiring.Component):
         host: str = "rgmii",
         network: str = "rmii",
         codec: str | None = PAPER,
+        lanes: int = GROUP_LANES,
         bf16: bool = False,
-        clock_hz: int = ENGINE_HZ,
+        clock_hz: int | None = None,
         baud: int = BAUD,
     ):
         self.media: dict[str, Any] = {}
@@ -80,9 +90,9 @@ class InlineDevice(wiring.Component):
             if interface not in MEDIA:
                 raise ValueError(f"media interface must be one of {', '.join(MEDIA)}, not {interface!r}")
             self.media[name] = MEDIA[interface](name)
-        self.codec = codec
-        self.bf16 = bf16
-        self.clock_hz = clock_hz
+        self.shape = None if codec is None else EngineShape.of(lanes, codec, bf16)
+        self.serial = self.shape is not None and self.shape.serial
+        self.clock_hz = clock_hz or (SERIAL_HZ if self.serial else ENGINE_HZ)
         self.baud = baud
         super().__init__(
             {
@@ -102,8 +112,8 @@ class InlineDevice(wiring.Component):
         port = EthernetPort(
             receive_domain=medium.receive_domain,
             transmit_domain=medium.transmit_domain,
-            wide_bytes=_PASS_BYTES if self.codec is None else BURST_BYTES,
-            receive_bytes=_HOST_BYTES if name == "host" else _QUEUE_BYTES,
+            wide_bytes=self.shape.bytes if self.shape else _PASS_BYTES,
+            receive_bytes=0 if self.serial else _HOST_BYTES if name == "host" else _QUEUE_BYTES,
             transmit_bytes=_QUEUE_BYTES,
         )
         m.submodules[f"{name}_medium"] = medium
@@ -128,11 +138,11 @@ class InlineDevice(wiring.Component):
         wiring.connect(m, decoder.m_axil[1], page.s_axil)
         m.d.comb += [console.rx.eq(self.rx), self.tx.eq(console.tx), decoder.alive[1].eq(1)]
         host, network = (self._port(m, name, page) for name in PORTS)
-        if self.codec is None:
+        if self.shape is None:
             wiring.connect(m, host.m_axis, network.s_axis)
             wiring.connect(m, network.m_axis, host.s_axis)
             return m
-        m.submodules.nic = nic = Nic(EngineShape.of(codec=self.codec, bf16=self.bf16))
+        m.submodules.nic = nic = Nic(self.shape, lossy=self.serial)
         m.d.comb += decoder.alive[0].eq(1)
         wiring.connect(m, decoder.m_axil[0], nic.s_axil)
         for source, sink in (
@@ -142,4 +152,6 @@ class InlineDevice(wiring.Component):
             (nic.m_axis_rx, host.s_axis),
         ):
             wiring.connect(m, source, sink)
+        if self.serial:
+            m.d.comb += [host.dropped.eq(nic.dropped_tx), network.dropped.eq(nic.dropped_rx)]
         return m

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import DomainRenamer, Module, ResetSignal, Signal
+from amaranth.hdl import DomainRenamer, Module, ResetSignal, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -49,6 +49,10 @@ class EthernetPort(wiring.Component):
     marked bad is neither received nor sent. A frame must be 4 bytes shorter than its queue, or it is lost.
     ``sync`` must be faster than a quarter of the octet clock.
 
+    With ``wide_bytes`` of 4, ``s_axis`` and ``m_axis`` are as wide as the queues, and need no adapters. With
+    ``receive_bytes`` of 0 there is no receive queue: frames arrive as they come, damaged ones marked bad, and
+    what follows must always be ready, drop frames whole, and tell so.
+
     Parameters
     ----------
     receive_domain, transmit_domain : :class:`str`
@@ -56,7 +60,7 @@ class EthernetPort(wiring.Component):
     wide_bytes : :class:`int`
         Bytes of a beat on ``s_axis`` and ``m_axis``.
     receive_bytes, transmit_bytes : :class:`int`
-        Sizes of the queues; powers of two.
+        Sizes of the queues; powers of two. ``receive_bytes`` may be 0.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class EthernetPort(wiring.Component):
                 "sent": Out(stream.Signature(Octet)),  #: In ``transmit_domain``.
                 "s_axis": In(AXIStream(wide_bytes)),  #: Frames to be sent.
                 "m_axis": Out(AXIStream(wide_bytes)),  #: Frames received.
+                #: Without a receive queue: in the cycle after the last beat, its frame was dropped.
+                **({} if receive_bytes else {"dropped": In(1)}),
                 "events": Out(PortEvents),  #: For the counters, in ``sync``.
             }
         )
@@ -93,23 +99,21 @@ class EthernetPort(wiring.Component):
             write_domain=self.receive_domain, read_domain="sync", data_bytes=_WORD_BYTES
         )
         m.submodules.receive_guard = closing = FrameGuard(_WORD_BYTES)
-        m.submodules.receive_queue = arrived = FrameQueue(
-            _WORD_BYTES, depth=self.receive_bytes // _WORD_BYTES, lossy=True, drop_bad=True
-        )
-        m.submodules.beats = beats = Widener(_WORD_BYTES, self.wide_bytes)
         wiring.connect(m, wiring.flipped(self.received), receiver.octets)
         for source, sink in (
             (receiver.m_axis, words.s_axis),
             (words.m_axis, guard.s_axis),
             (guard.m_axis, inward.s_axis),
             (inward.m_axis, closing.s_axis),
-            (closing.m_axis, arrived.s_axis),
-            (arrived.m_axis, beats.s_axis),
-            (beats.m_axis, wiring.flipped(self.m_axis)),
         ):
             wiring.connect(m, source, sink)
+        refused = self._received(m, closing.m_axis)
 
-        m.submodules.cut = cut = Narrower(self.wide_bytes, _WORD_BYTES)
+        frames = wiring.flipped(self.s_axis)
+        if self.wide_bytes != _WORD_BYTES:
+            m.submodules.cut = cut = Narrower(self.wide_bytes, _WORD_BYTES)
+            wiring.connect(m, frames, cut.s_axis)
+            frames = cut.m_axis
         m.submodules.transmit_queue = waiting = FrameQueue(
             _WORD_BYTES, depth=self.transmit_bytes // _WORD_BYTES, drop_bad=True
         )
@@ -117,14 +121,20 @@ class EthernetPort(wiring.Component):
         m.submodules.transmit_crossing = outward = StreamCrossing(
             write_domain="sync", read_domain=self.transmit_domain, data_bytes=_WORD_BYTES
         )
+        words_out = outward.m_axis
+        if self.wide_bytes == _WORD_BYTES:
+            # Parts for engines this narrow are slow: the octets' `ready` reaches the crossing's pointer in
+            # two cycles, not in one.
+            m.submodules.transmit_register = register = transmit(FrameGuard(_WORD_BYTES))
+            wiring.connect(m, words_out, register.s_axis)
+            words_out = register.m_axis
         m.submodules.octets = octets = transmit(Narrower(_WORD_BYTES, 1))
         m.submodules.transmitter = transmitter = transmit(MacTransmitter())
         for source, sink in (
-            (wiring.flipped(self.s_axis), cut.s_axis),
-            (cut.m_axis, waiting.s_axis),
+            (frames, waiting.s_axis),
             (waiting.m_axis, dropping.s_axis),
             (dropping.m_axis, outward.s_axis),
-            (outward.m_axis, octets.s_axis),
+            (words_out, octets.s_axis),
             (octets.m_axis, transmitter.s_axis),
         ):
             wiring.connect(m, source, sink)
@@ -145,7 +155,7 @@ class EthernetPort(wiring.Component):
             m.d.sync += spoilt.eq(closing.m_axis.tuser)
         lost = pulse_seen(m, "lost", guard.lost, self.receive_domain, "sync")
         m.d.comb += [
-            self.events.overflow.eq((arrived.dropped & ~spoilt) | lost),
+            self.events.overflow.eq((refused & ~spoilt) | lost),
             self.events.unsent.eq(waiting.dropped),
         ]
         for name in ("good", "error", "short", "fcs", "control"):
@@ -155,3 +165,21 @@ class EthernetPort(wiring.Component):
             event = pulse_seen(m, name, getattr(transmitter, name), self.transmit_domain, "sync")
             m.d.comb += self.events[name].eq(event)
         return m
+
+    def _received(self, m: Module, frames: wiring.PureInterface) -> Value:
+        """Queue received frames and widen their beats; return whether one was dropped."""
+        refused: Value
+        if self.receive_bytes:
+            m.submodules.receive_queue = arrived = FrameQueue(
+                _WORD_BYTES, depth=self.receive_bytes // _WORD_BYTES, lossy=True, drop_bad=True
+            )
+            wiring.connect(m, frames, arrived.s_axis)
+            frames, refused = arrived.m_axis, arrived.dropped
+        else:
+            refused = self.dropped
+        if self.wide_bytes != _WORD_BYTES:
+            m.submodules.beats = beats = Widener(_WORD_BYTES, self.wide_bytes)
+            wiring.connect(m, frames, beats.s_axis)
+            frames = beats.m_axis
+        wiring.connect(m, frames, wiring.flipped(self.m_axis))
+        return refused

@@ -13,6 +13,7 @@ from inceptionn.commands.codec_option import Bf16Option
 from inceptionn.commands.console import Console, JsonFile, Output, Table, new_progress
 from inceptionn.commands.environment import environment
 from inceptionn.system.options import one_of, whole
+from inceptionn.wire import GROUP_LANES
 
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS, NIC_VARIANTS
@@ -32,6 +33,9 @@ def simulate(
         str, one_of(NIC_VARIANTS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
     ] = ",".join(NIC_CODECS),
     bf16: Bf16Option = False,
+    lanes: Annotated[
+        int, typer.Option("--lanes", metavar="N", help="Lanes of each engine, 1 or 8.")
+    ] = GROUP_LANES,
     frames: Annotated[
         int | None,
         whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
@@ -48,6 +52,8 @@ def simulate(
     five minutes of processor time, most of it to compile the models.
     """
     codecs = variants([word.strip() for word in codec.split(",")], bf16)
+    if lanes not in (1, GROUP_LANES):
+        raise typer.BadParameter(f"must be 1 or {GROUP_LANES}, not {lanes}", param_hint="--lanes")
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
@@ -61,7 +67,7 @@ def simulate(
     )
     with new_progress(Console(stderr=True)) as bar:
         for name in codecs:
-            facts["codecs"][name], gained = _measured(name, sent, gradients, bar)
+            facts["codecs"][name], gained = _measured(name, lanes, sent, gradients, bar)
             gains += gained
             given, wire = facts["codecs"][name]["bytes"], facts["codecs"][name]["wire"]
             traffic.add_row(name, f"{len(sent):,}", f"{given:,}", f"{wire:,}", f"{given / wire:.2f}")
@@ -78,7 +84,7 @@ def simulate(
 
 
 def _measured(
-    name: str, sent: list[bytes], gradients: int, bar: Progress
+    name: str, lanes: int, sent: list[bytes], gradients: int, bar: Progress
 ) -> tuple[dict[str, Any], list[Gain]]:
     """Drive frames through two devices of a codec and check them; return facts and gains.
 
@@ -90,7 +96,7 @@ def _measured(
         bar.advance(task, count)
 
     gains = []
-    with Pair(name, step=lambda text: bar.update(task, description=f"{name}: {text}")) as pair:
+    with Pair(name, lanes=lanes, step=lambda text: bar.update(task, description=f"{name}: {text}")) as pair:
         begin = time.process_time()
         bar.update(task, description=f"{name}: capture", total=len(sent), completed=0)
         pair.run(sent, progress=advance)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from inceptionn.hdl.control.register_map import DATA_WIDTH, RegisterMap
 from inceptionn.hdl.inline.registers import PORTS, inline_registers
+from inceptionn.wire import GROUP_LANES
 
 from ..models.in_process import LIBRARY, LoadedModel, library_kind
 from ..models.verilator import Step, build
@@ -64,7 +65,9 @@ class InlineModel(LoadedModel):
     Parameters
     ----------
     codec : :class:`str` or None
-        Codec and lanes, of `NIC_VARIANTS`; None: the pass-through design.
+        Codec and type of the lanes, of `NIC_VARIANTS`; None: the pass-through design.
+    lanes : :class:`int`
+        Of each engine: 1 or 8.
     network : :class:`str`
         "rmii" (100 Mbit/s) or "rgmii".
     host_mbit, network_mbit : :class:`int`
@@ -81,6 +84,7 @@ class InlineModel(LoadedModel):
         self,
         codec: str | None = "paper",
         *,
+        lanes: int = GROUP_LANES,
         network: str = "rmii",
         host_mbit: int = 1000,
         network_mbit: int = 100,
@@ -93,10 +97,10 @@ class InlineModel(LoadedModel):
         self.codec = codec
         self.registers: RegisterMap = inline_registers(*_codec_and_bf16(codec))
         self.network_mbit = network_mbit
-        library = _build(codec, network, step)
+        library = _build(codec, lanes, network, step)
         receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
         nominal = (
-            20 * NS,
+            (14 if lanes == 1 else 20) * NS,
             8 * NS,
             receive[host_mbit],
             20 * NS if network == "rmii" else receive[network_mbit],
@@ -198,18 +202,21 @@ def _codec_and_bf16(variant: str | None) -> tuple[str | None, bool]:
     return (None, False) if variant is None else (NIC_VARIANTS[variant].name, NIC_VARIANTS[variant].bf16)
 
 
-def _build(codec: str | None, network: str, step: Callable[[str], None]) -> Path:
+def _build(codec: str | None, lanes: int, network: str, step: Callable[[str], None]) -> Path:
     from inceptionn.hdl.inline.device import InlineDevice
 
     from .pins import InlinePins
 
-    top = f"inline_{codec or 'pass'}_{network}".replace("-", "_")
+    top = f"inline_{codec or 'pass'}_{network}{'' if lanes == GROUP_LANES else f'_{lanes}'}".replace("-", "_")
     step("writing the Verilog")
 
     def pins() -> InlinePins:
         baud = _CLOCK_HZ // _DIVISOR
         name, bf16 = _codec_and_bf16(codec)
-        return InlinePins(InlineDevice(network=network, codec=name, bf16=bf16, clock_hz=_CLOCK_HZ, baud=baud))
+        device = InlineDevice(
+            network=network, codec=name, lanes=lanes, bf16=bf16, clock_hz=_CLOCK_HZ, baud=baud
+        )
+        return InlinePins(device)
 
     header = '#include "Vmodel.h"\n#define TOP Vmodel\n'
     header += f"#define NETWORK_RGMII {int(network == 'rgmii')}\n#define DIVISOR {_DIVISOR}\n"

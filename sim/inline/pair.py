@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from inceptionn.hdl.inline.registers import PORTS
+from inceptionn.wire import GROUP_LANES
 
 from ..golden.packets import MINIMUM_FRAME
 from .model import MS, US, Arrived, InlineModel
@@ -15,6 +16,8 @@ WINDOW = 48 * 1024
 """Most bytes that a host may have in its device. It is less than the device's queue, as TCP's window would
 ensure.
 """
+SERIAL_WINDOW = 12 * 1024
+"""The same for engines of one lane, whose store is smaller."""
 _LOST = MS
 """Time without a frame after which missing frames count as lost. A host then continues, as TCP does."""
 _QUIET = 2 * MS
@@ -69,7 +72,7 @@ class Pair:
 
     Parameters
     ----------
-    codec, network_mbit, step
+    codec, lanes, network_mbit, step
         As of `InlineModel`; the network is RMII at 100 Mbit/s, RGMII otherwise.
     """
 
@@ -77,14 +80,23 @@ class Pair:
         self,
         codec: str | None = "paper",
         *,
+        lanes: int = GROUP_LANES,
         network_mbit: int = 100,
         step: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self.window = SERIAL_WINDOW if lanes == 1 else WINDOW
+        """Most bytes that a host has in its device."""
         network = "rmii" if network_mbit == 100 else "rgmii"
         self.sides = [
             Side(
                 InlineModel(
-                    codec, network=network, network_mbit=network_mbit, seed=seed, offsets=offsets, step=step
+                    codec,
+                    lanes=lanes,
+                    network=network,
+                    network_mbit=network_mbit,
+                    seed=seed,
+                    offsets=offsets,
+                    step=step,
                 )
             )
             for seed, offsets in ((1, (0, 0, 1, -1)), (2, (2, -1, 0, 1)))
@@ -132,19 +144,21 @@ class Pair:
         """Send frames from each side's host, until nothing has moved for 2 ms.
 
         A device whose registers were read is ahead of the other, which first catches up.
-        ``window``: bytes that a host has in its device at most; None: it sends at its line's rate.
+        ``window``: bytes that a host has in its device at most, and never more than :attr:`window`; None: it
+        sends at its line's rate.
         ``each`` is called after every slice, ``progress`` with the number of frames on the cable since.
         `Stuck` if frames that fit in the window were not all sent.
         """
         for side, batch in zip(self.sides, frames, strict=False):
             side.to_send += batch
+        limit = None if window is None else min(window, self.window)
         latest = max(side.model.now for side in self.sides)
         for side in self.sides:
             side.model.run(latest - side.model.now)
         quiet, told = 0, sum(len(side.wire) for side in self.sides)
         while quiet < _QUIET:
             for side in self.sides:
-                side.feed(window)
+                side.feed(limit)
             quiet = 0 if self.slice() else quiet + SLICE
             if quiet == _LOST:
                 for side in self.sides:

@@ -51,7 +51,10 @@ def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
     from inceptionn.boards.bring_up.core import BringUpCore
     from inceptionn.boards.generate import BOARDS, load_board
     from inceptionn.hdl.catalogue import CATALOGUE
+    from inceptionn.hdl.codec.codecs import CODECS
+    from inceptionn.hdl.inline.device import InlineDevice
     from inceptionn.hdl.tops import TOPS
+    from inceptionn.sim.inline.pins import InlinePins
 
     for module, factory in TOPS.items():
         yield f"top {module}", factory, module, False
@@ -67,6 +70,9 @@ def circuits(everything: bool) -> Iterator[tuple[str, Any, str, bool]]:
         if target.make is not None:
             yield f"shell {name}", target.make, target.module, True
     yield "bring-up core", lambda: BringUpCore(200_000_000), "bring_up_core", False
+    for codec in (None, *CODECS):
+        name = f"inline device {codec}"
+        yield name, lambda c=codec: InlinePins(InlineDevice(codec=c)), "inline_device", True
 
 
 def emit(folder: Path, only: str, everything: bool) -> None:

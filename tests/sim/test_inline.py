@@ -151,9 +151,19 @@ def test_refused() -> None:
 # With engines. Their model takes a minute to compile.
 
 
-@pytest.fixture(scope="module", params=[pytest.param("paper", marks=pytest.mark.exhaustive), "planes-bf16"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("paper", 8), marks=pytest.mark.exhaustive),
+        ("planes-bf16", 8),
+        pytest.param(("paper", 1), marks=pytest.mark.exhaustive),
+        ("planes-bf16", 1),
+    ],
+    ids="{0[0]}-{0[1]}".format,
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    with Pair(request.param) as made:
+    codec, lanes = request.param
+    with Pair(codec, lanes=lanes) as made:
         yield made
 
 
@@ -220,3 +230,19 @@ def test_the_tool_finds_codec_and_lanes(pair: Pair) -> None:
     if model.codec == "planes-bf16":
         assert bus.read("TOS.BF16") == DEFAULT_BF16_TOS
         assert bus.read("RX_RESTORED_BF16") == model.read("RX_RESTORED_BF16")
+
+
+@pytest.mark.slow
+def test_a_burst_into_the_engines(pair: Pair) -> None:
+    """What does not fit before the engines is lost whole, in order, and counted; damaged frames, too."""
+    sides, model = pair.sides, pair.sides[0].model
+    before, lost = len(sides[1].host), model.read("HOST_OVERFLOW")
+    sent = frames_of(400, seed=7)
+    model.send("host", sent[0], good=False)
+    pair.run(sent, window=None)
+    arrived = [frame.data for frame in sides[1].host[before:]]
+    assert in_order(arrived, sent)
+    lost = model.read("HOST_OVERFLOW") - lost
+    assert lost > 50
+    assert len(arrived) == len(sent) - lost
+    assert pair.counter_mismatches() == []
