@@ -15,7 +15,7 @@ from inceptionn.commands.codec_option import Bf16Option, check_bf16
 from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
-from inceptionn.system.options import one_of, whole
+from inceptionn.system.options import one_of, usage_error, whole
 
 from .. import output_folder
 from .flow import (
@@ -49,19 +49,24 @@ def build_device(
     seeds: Sequence[int],
     note: Note = lambda text: None,
     bf16: bool = False,
+    lanes: int | None = None,
 ) -> dict[str, str | bytes]:
     """Build the files of a device, by name, with `output_folder.MANIFEST` among them; ``bf16``: with bf16.
+
+    ``lanes``: of the engines, by default the board's usual number; ``ValueError`` if the part holds no such.
 
     The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
     constraint, or no seed meets every clock. In the last case it names the slowest path. ``nextpnr.log`` is
     of the packed route; the manifest's ``constraints`` are all lines that the router got beside the pins.
     """
+    lanes = lanes or recipe.lanes[0]
+    recipe.check(lanes)
     for name in (NEXTPNR, ECPPACK):
         tool(name)  # missing ones are reported before the work
     note("elaborate")
     platform = recipe.platform()
-    top = InlineTop(recipe, codec, bf16)
+    top = InlineTop(recipe, codec, lanes, bf16)
     plan = platform.build(top, name=NAME, do_build=False, emit_src=False)
     rtlil, pins = (
         text.decode() if isinstance(text, bytes) else text
@@ -83,6 +88,7 @@ def build_device(
         "part": f"{platform.device}-{platform.speed}{platform.package}",
         "parameters": {
             "codec": codec,
+            "lanes": lanes,
             "bf16": bf16,
             "baud": BAUD,
             "seed": best.seed,
@@ -95,7 +101,7 @@ def build_device(
     }
     files: dict[str, str | bytes] = {
         f"{NAME}.bit": bits, f"{NAME}.svf": vector, f"{NAME}.lpf": pins,
-        "README.md": readme(recipe, codec, best, bf16), "nextpnr.log": log,
+        "README.md": readme(recipe, codec, best, bf16, lanes), "nextpnr.log": log,
     }  # fmt: skip
     return {**files, output_folder.MANIFEST: output_folder.manifest(files, head)}
 
@@ -167,6 +173,12 @@ def build(
         str,
         one_of((*CODECS, PASS), f"{{}}; with {PASS} frames pass unchanged.", "--codec", metavar="CODEC"),
     ] = PAPER,
+    lanes: Annotated[
+        int | None,
+        typer.Option(
+            "--lanes", metavar="N", help="Lanes of each engine, 1 or 8; default: the most of the board."
+        ),
+    ] = None,
     bf16: Bf16Option = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
@@ -180,7 +192,8 @@ def build(
 ) -> None:
     """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
-    A seed takes 20 to 40 minutes of one processor and 3 GB; with --codec none one to two minutes. The command
+    A seed takes 20 to 40 minutes of one processor and 3 GB with engines of 8 lanes, five with engines of one,
+    and with --codec none one to two. The command
     fails if routing fails, or if a clock misses its target or has no constraint. Ctrl-C and SIGTERM leave no
     files.
     """
@@ -191,10 +204,12 @@ def build(
     check_bf16(codec, bf16)
     output = Output(json_file)
     recipe, folder = RECIPES[board], Path(out)
+    with usage_error("--lanes"):
+        recipe.check(recipe.lanes[0] if lanes is None else lanes)
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
         files = build_device(
-            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, bf16
+            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, bf16, lanes
         )
     written = output_folder.write(folder, files)
     manifest = folder / output_folder.MANIFEST

@@ -3,10 +3,14 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.build import Attrs, Pins, PinsN, Resource, Subsignal
+
+from inceptionn.wire import GROUP_LANES
+
+from .colorlight import INPUT_HZ, PINS_75B_7, PINS_75B_8, PINS_I5, Colorlight
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ class Recipe:
     """A board.
 
     ``platform`` makes Amaranth's description of its pins. ``loader`` holds options for openFPGALoader.
+    ``lanes`` are the widths of engines that the part holds, the usual one first; ``clock_hz`` is its clock.
+    With ``shared_management`` both PHYs have one reset and one pair of MDIO wires, the resource
+    ``eth_management``, and the FPGA's oscillator resets them.
     """
 
     name: str
@@ -40,6 +47,25 @@ class Recipe:
     host: PortRecipe
     network: PortRecipe
     loader: str
+    lanes: tuple[int, ...] = (1,)
+    clock_hz: int = 100_000_000
+    shared_management: bool = False
+    jtag: str = "the board's USB socket"
+    """Where a JTAG adapter is connected, as text for the README."""
+    serial: str = "the board's USB socket"
+    """Likewise the serial line."""
+    flash: int = 0
+    """MiB of the flash with the factory's bitstream, which the README tells to save; 0: it says nothing."""
+    unlock: str = ""
+    """Options of openFPGALoader for a flash that comes write-protected."""
+
+    def check(self, lanes: int) -> None:
+        """Raise ``ValueError`` unless the part holds engines of so many lanes; the text names a board."""
+        if lanes not in self.lanes:
+            has = " or ".join(map(str, self.lanes)) + (" lane" if self.lanes == (1,) else " lanes")
+            larger = next((name for name, recipe in RECIPES.items() if lanes in recipe.lanes), None)
+            hint = f"; {larger} holds {lanes}" if larger else ""
+            raise ValueError(f"{self.name} holds engines of {has}, not {lanes}{hint}")
 
 
 _RMII_MODULE = Resource(
@@ -83,6 +109,34 @@ def _versa() -> Any:
     return VersaECP55GPlatform()
 
 
+def _card(name: str, title: str, pins: Colorlight, connector: str, serial: str, **more: Any) -> Recipe:
+    # Both PHYs delay the sent clock themselves, and leave the received data to the pads.
+    port = PortRecipe("rgmii", "eth_rgmii", receive_ps=2000, wiring=connector)
+    facts: dict[str, Any] = {"loader": "-c ft232", "flash": 4, **more}
+    return Recipe(
+        f"colorlight-{name}", f"Colorlight {title}", pins.platform, port,
+        replace(port, number=1, phy=1, wiring="the other RJ45"), clock_hz=INPUT_HZ, shared_management=True,
+        serial=serial, **facts,
+    )  # fmt: skip
+
+
+_PADS = "an adapter (FT232H) at the pads J27 (TCK), J31 (TMS), J32 (TDI), J30 (TDO) and J34 (ground)"
+_J19 = "an adapter of 3.3 V at J19: it receives at DATA_LED- and sends at KEY+, whose pins LED and key share"
+_BOARD = "the USB socket of the extension board (DAPLink)"
+_POWER = "the RJ45 beside the power connector"
+_EITHER = "one RJ45 (`LINKS` shows which)"
+_MODULE = {"jtag": _BOARD, "unlock": " --unprotect-flash"}
+_COLORLIGHT = (
+    _card("5a-75b-7.0", "5A-75B, version 7.0", PINS_75B_7, _POWER, _J19, jtag=_PADS),
+    _card("5a-75b-8.0", "5A-75B, version 8.0", PINS_75B_8, _EITHER, _J19, jtag=_PADS),
+    _card("5a-75e-6.0", "5A-75E, version 6.0", PINS_75B_8, _EITHER, _J19, jtag=_PADS),
+    _card("5a-75e-7.1", "5A-75E, version 7.1", PINS_75B_7, _EITHER, _J19, jtag=_PADS),
+    _card("i5", "i5, version 7.0", PINS_I5, _EITHER, _BOARD, loader="-b colorlight-i5", flash=2, **_MODULE),
+    _card(
+        "i9", "i9, version 7.2", replace(PINS_I5, device="LFE5U-45F"), _EITHER, _BOARD,
+        loader="-b colorlight-i9", flash=8, **_MODULE,
+    ),
+)  # fmt: skip
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -92,6 +146,7 @@ RECIPES = {
             PortRecipe("rgmii", "eth_rgmii", phy=0, transmit_ps=2000, wiring="the board's RJ45"),
             PortRecipe("rmii", "eth_rmii", phy=1, wiring="the RMII module on PMOD 0 and 1"),
             "-b ecpix5",
+            lanes=(GROUP_LANES, 1),
         ),
         Recipe(
             "versa-ecp5-5g", "Lattice Versa ECP5-5G", _versa,
@@ -100,6 +155,7 @@ RECIPES = {
             PortRecipe("rgmii", "eth_rgmii", 1, wiring="RJ45 of PHY 2"),
             "-c ft2232",
         ),
+        *_COLORLIGHT,
     )
 }  # fmt: skip
 """Recipes by the value of ``--board``."""

