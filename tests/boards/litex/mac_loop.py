@@ -58,7 +58,10 @@ def main(folder: str, out: str, datapath: str) -> None:
             for name in ("host", "network"):
                 clocks = {f"eth_{way}": f"{name}_{way}" for way in ("tx", "rx")}
                 phy = ClockDomainsRenamer(clocks)(Phy(name))
-                mac = LiteEthMACCore(phy, dw=nic.dw, with_sys_datapath=datapath == "sys")
+                mac = LiteEthMACCore(
+                    phy, dw=nic.dw, with_sys_datapath=datapath == "sys",
+                    tx_cdc_buffered=True, rx_cdc_buffered=True,
+                )  # fmt: skip
                 mac = ClockDomainsRenamer(clocks)(mac)
                 self.add_module(f"{name}_phy", phy)
                 self.add_module(f"{name}_mac", mac)
