@@ -13,8 +13,8 @@ A page names what it shows in comments, which GitHub and the site hide:
 A line of figures.jsonl is a record with ``name``, ``columns`` and ``rows``. ``unit``, ``conditions``,
 ``command`` and ``state`` (the commit that recorded the rows, and its date) say what they are; ``like`` names
 a record that says it for this one too. ``"past": true`` marks what stays as it is: a comparison of circuits
-that was made once, to decide, or arithmetic with the paper's numbers. A record with neither ``command`` nor ``like`` is a summary: all its figures are
-those of other records.
+that was made once, to decide, or arithmetic with the paper's numbers. A record with neither ``command`` nor
+``like`` is a summary: all its figures are those of other records.
 
 A cell is a number, text, null (empty), a list (a value, then what follows in brackets), or
 ``{"missed": cell}`` (bold: it misses its target). ``{NAME > ROW > COLUMN}`` in a text is the value of another
