@@ -123,6 +123,7 @@ class AsyncQueue(wiring.Component):
         produced_seen = Signal(bits + 1)
         following = Signal(bits + 1, init=1, reset_less=True)  # produced + 1
         consumed = Signal(bits + 1, reset_less=True)
+        after = Signal(bits + 1, init=1, reset_less=True)  # consumed + 1
         consumed_next = Signal(bits + 1)
         consumed_gray = Signal(bits + 1, reset_less=True)
         consumed_seen = Signal(bits + 1)
@@ -148,7 +149,7 @@ class AsyncQueue(wiring.Component):
             ]  # fmt: skip
 
         self.probes |= {
-            "ram": ram, "following": following,
+            "ram": ram, "following": following, "after": after,
             "produced": produced, "produced_gray": produced_gray, "produced_seen": produced_seen,
             "consumed": consumed, "consumed_gray": consumed_gray, "consumed_seen": consumed_seen,
         }  # fmt: skip
@@ -159,10 +160,14 @@ class AsyncQueue(wiring.Component):
             stored.eq((produced_seen != consumed_gray) & ~read_hold),
             load.eq(stored & (~self.o.valid | self.o.ready)),
             ram.read_address.eq(consumed[:bits]),
-            consumed_next.eq(Mux(read_clear, 0, consumed + load)),
+            consumed_next.eq(Mux(read_clear, 0, Mux(load, after, consumed))),
             self.o.payload.eq(output),
         ]
         d_read += [consumed.eq(consumed_next), consumed_gray.eq(_gray(consumed_next))]
+        with m.If(read_clear):
+            d_read += after.eq(1)
+        with m.Elif(load):
+            d_read += after.eq(after + 1)
         with m.If(~self.o.valid | self.o.ready):
             d_read += output.eq(ram.read_data)
         with m.If(~self.o.valid | self.o.ready | read_hold):

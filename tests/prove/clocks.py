@@ -190,7 +190,10 @@ def any_edges(depth: int, h: Harness) -> None:
     )
     h.invariant(
         "pointers and their Gray codes agree",
-        (come == gray(produced)) & (gone == gray(consumed)) & (inside["following"] == (produced + 1)[:size]),
+        (come == gray(produced))
+        & (gone == gray(consumed))
+        & (inside["following"] == (produced + 1)[:size])
+        & (inside["after"] == (consumed + 1)[:size]),
     )
     h.invariant("ready leaves a place", ~dut.i.ready | (distances[-1] < depth))
     h.invariant("the count is that of memory and output", count == (produced - consumed)[:size] + dut.o.valid)
@@ -275,7 +278,8 @@ def claim_order(h: Harness, bench: Bench, clearing: Value) -> Value:
     h.invariant(
         "pointers and their Gray codes agree",
         (come_gray == gray(produced)) & (gone_gray == gray(consumed))
-        & (inside["following"] == (produced + 1)[:size]),
+        & (inside["following"] == (produced + 1)[:size])
+        & (inside["after"] == (consumed + 1)[:size]),
     )  # fmt: skip
     order = bench.order()
     distances = [(pointer - order[0])[:size] for pointer in order]
@@ -366,7 +370,7 @@ def any_resets(h: Harness) -> None:
     pointers += [*bench.stages("produced_seen"), *bench.stages("consumed_seen")]
     h.cover(
         "the state in which the proof without resets begins",
-        ~bench.held() & ~Cat(pointers).any() & (inside["following"] == 1)
+        ~bench.held() & ~Cat(pointers).any() & (inside["following"] == 1) & (inside["after"] == 1)
         & ~dut.i.ready & ~dut.o.valid & ~accepted,
     )  # fmt: skip
 
