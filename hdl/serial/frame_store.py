@@ -142,10 +142,11 @@ class FrameStore(wiring.Component):
             announced.top.eq(p.top),
             self.frames.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.frames.ready),
-            *(frame[name].eq(queue.o.payload[name]) for name in waiting),
         ]
-        if not self.lossy:
-            m.d.comb += announced.bad.eq(p.bad)
+        if self.lossy:
+            m.d.comb += [frame[name].eq(queue.o.payload[name]) for name in waiting]
+        else:
+            m.d.comb += [frame.eq(queue.o.payload), announced.bad.eq(p.bad)]
         self._settings(m, frame if self.lossy else announced, taken, takes)
         return m
 
