@@ -42,8 +42,9 @@ class FrameStore(wiring.Component):
     With ``lossy`` the input never waits. A frame without room, or marked bad, is dropped whole, and
     ``dropped`` tells. Up to 60 frames may wait, in place of 12.
 
-    Throughput: a word per cycle in, a word per cycle out. A frame can be read five cycles after its last
-    word.
+    Throughput: a word per cycle in, a word per cycle out. A frame can be read four cycles after its last
+    word, or in the cycle after the frame before it is taken. A word can be read in the cycle in which it is
+    released.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ class FrameStore(wiring.Component):
         What holds for a frame from its first beat on.
     depth : :class:`int`
         Words of 4 bytes, a power of two; fewer in a proof.
+    frames : :class:`int`
+        Places for frames that wait, a power of two; by default as many as an engine needs.
     lossy : :class:`bool`
         For a source that cannot wait.
     """
@@ -60,10 +63,11 @@ class FrameStore(wiring.Component):
     LONGEST = 16380
     """Bytes of the longest frame that it holds."""
 
-    def __init__(self, settings: Any, depth: int = 4096, *, lossy: bool = False):
+    def __init__(self, settings: Any, depth: int = 4096, frames: int = 0, *, lossy: bool = False):
         self.stored = stored_frame(settings)
         self.depth = depth
         self.lossy = lossy
+        self.places = frames or (_LOSSY_FRAMES if lossy else _FRAMES)
         super().__init__(
             {
                 "s_axis": In(AXIStream(4)),  #: ``tuser`` at ``tlast``: bad frame.
@@ -83,8 +87,7 @@ class FrameStore(wiring.Component):
         m = Module()
         m.submodules.ram = ram = BlockRam(32, self.depth)
         waiting = self.stored.members if not self.lossy else {"last": 12, "top": 2}
-        frames = _LOSSY_FRAMES if self.lossy else _FRAMES
-        m.submodules.queue = queue = PushQueue(data.StructLayout(waiting), frames, 4)
+        m.submodules.queue = queue = PushQueue(data.StructLayout(waiting), self.places, 4)
         begin = Signal(range(self.depth))  # of the frame that comes
         words = Signal(range(self.depth))  # of it, so far
         oldest = Signal(range(self.depth))  # the first word of the oldest frame
@@ -135,6 +138,11 @@ class FrameStore(wiring.Component):
         p = Pipeline(m, "ended_", control={"valid"})
         p.let(valid=whole, last=words, top=Cat(keep[3] | (keep[1] & ~keep[2]), keep[2]), bad=bad)
         p.until(2)
+        self.probes = {
+            "ram": ram, "queue": queue, "begin": begin, "words": words, "oldest": oldest, "used": used,
+            "refuse": refuse, "full": full, "released": released, "freed": freed, "ragged": ragged,
+            "ended": p,
+        }  # fmt: skip
         announced = queue.i.payload
         m.d.comb += [
             queue.i.valid.eq(p.valid),
@@ -162,5 +170,7 @@ class FrameStore(wiring.Component):
             m.d.sync += samples.eq(taken & first)
             with m.If(taken):
                 m.d.sync += first.eq(self.s_axis.tlast)
+            self.probes |= {"first": first, "begun": samples}
+        self.probes["settings_held"] = settings
         with m.If(samples):
             m.d.sync += settings.eq(self.settings)
