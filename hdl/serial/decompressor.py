@@ -69,6 +69,7 @@ class Decompressor(wiring.Component):
         self._last = last = Signal()
         active = Signal()
         runs = Signal()
+        self.probes = {"slot": slot, "left": left, "active": active, "last": last, "runs": runs}
         final = slot == self.period - 1
         m.d.comb += [last.eq(left <= GROUP_LANES), runs.eq((slot != 0) | (active & self.room))]
         with m.If(self.start):

@@ -88,11 +88,16 @@ class Decompressor(decompressor.Decompressor):
         )
         held = [Signal(32, name=f"held_{i}", reset_less=True) for i in range(self.held)]
         whole = left[2:].any()
+        writes: list[Value] = []
         for i, register in enumerate(held):
             again = Cat(at == j for j in range(i + self.held, GROUP_LANES, self.held)).any()  # a raw group's
-            with m.If(valid & ((at == i) | (again & whole))):
+            writes.append(valid & ((at == i) | (again & whole)))
+            with m.If(writes[i]):
                 m.d.sync += register.eq(aligned)
 
+        self.probes |= {
+            "code": code, "size": size, "fetch": p, "rest": rest, "writes": writes, "valid": valid, "at": at,
+        }  # fmt: skip
         begins = valid & (at == self.held - 1)  # all planes are held
         self._leave(m, begins, Cat(held), code, bf16)
         return address
@@ -135,6 +140,9 @@ class Decompressor(decompressor.Decompressor):
             restored.e0.eq(self.base),
         ]
         q.until(LaneDequantiser.LATENCY)
+        self.probes |= {
+            "lane": lane, "leaves": leaves, "ends": ends, "is_raw": is_raw, "lanes": lanes, "sent": q,
+        }  # fmt: skip
         with m.If(q.leaves & restored.impossible):
             m.d.sync += self.malformed.eq(1)
         m.d.comb += [self.words.valid.eq(q.present), self.words.payload.eq(restored.value)]
