@@ -23,7 +23,7 @@ class FrameReader(wiring.Component):
         s_axis ─► FrameStore ─► word ─┬─► with two bytes of the word before ─► aligned
                                       └─► WordParser ─► headers
 
-    Latency: :attr:`LATENCY` cycles from ``address`` to the word, four more from the headers' last word to
+    Latency: :attr:`LATENCY` cycles from ``address`` to the word, three more from the headers' last word to
     ``headers``.
 
     Parameters

@@ -32,7 +32,7 @@ class WordParser(HeaderJudge):
     The IP header begins at byte 2 of a word, so its words, the TCP or UDP header's and the payload's each
     lie in two. A VLAN tag moves them by a whole word.
 
-    Latency: a header follows the last of these words after four cycles.
+    Latency: a header follows the last of these words after three cycles.
     """
 
     def __init__(self, width: Width, *, transmit: bool):
@@ -45,11 +45,11 @@ class WordParser(HeaderJudge):
                 "start": In(1),  #: A frame begins with the next word.
                 "valid": In(1),  #: The frame's next word is there.
                 "word": In(32),  #: That word.
-                "complete": In(1),  #: With word 14, or the last before.
+                "complete": In(1),  #: With word 14, or the last before; after word 14 it says nothing.
                 "length": In(15),  #: Of the frame in bytes. Holds.
                 "aligned": In(32),  #: The four bytes that end two bytes before ``word`` does.
                 "sums": Out(16),  #: One's-complement sum of the TCP or UDP header, little-endian words.
-                #: One per frame, four cycles after ``complete``.
+                #: One per frame, three cycles after ``complete``.
                 "headers": Out(stream.Signature(parsed_words(), always_ready=True)),
             },
         )
@@ -110,7 +110,11 @@ class WordParser(HeaderJudge):
         m.d.comb += [folded.eq(total[:16] + total[16:]), self.sums.eq(folded[:16] + folded[16])]
 
         captured = Signal()
-        m.d.sync += captured.eq(self.valid & self.complete)
+        m.d.sync += captured.eq(self.valid & self.complete & (number <= LAST_WORD))
+        self.probes = {
+            "number": number, "config_held": config, "bf16_tos_held": bf16_tos, "outer_is": outer_is,
+            "inner_is": inner_is, "ip": ip, "l4": l4, "tcp": tcp, "total": total, "captured": captured,
+        }  # fmt: skip
         seen = Mux(self.length[7:].any(), 127, self.length[:7])
         return captured, Headers(
             config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp,

@@ -39,7 +39,7 @@ from inceptionn.system.programs import find_program, usable_processors
 
 _MODULES = (
     "paper_codec planes_codec joins sums packing queues events clocks headers flows register_bank bus "
-    "frames layout serial serial_store serial_decompressor"
+    "frames layout serial serial_store serial_headers serial_decompressor"
 )
 MODULES = tuple(_MODULES.split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
