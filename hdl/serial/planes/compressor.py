@@ -163,8 +163,10 @@ class Compressor(compressor.Compressor):
 
     def _count(self, m: Module, counts: Value, code: Value) -> None:
         """Count the groups by code."""
+        started = Signal()  # the first group comes later; this register is nearer to its many loads
+        m.d.sync += started.eq(self.start)
         for number in range(CODES):
-            with m.If(self.start):
+            with m.If(started):
                 m.d.sync += self.statistics.counts[number].eq(0)
             with m.Elif(counts & (code == number)):
                 m.d.sync += self.statistics.counts[number].eq(self.statistics.counts[number] + 1)
