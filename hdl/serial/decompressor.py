@@ -83,10 +83,11 @@ class Decompressor(wiring.Component):
         table_half = Signal(range(2 + MAX_LANES // self.TABLE_WORDS))
         halves = (self.count + self.TABLE_WORDS - 1)[exact_log2(self.TABLE_WORDS) :]
         self._place = Signal(self.PLACE_BITS)
-        m.d.comb += table_half.eq((group >> exact_log2(self.TABLE_WORDS // GROUP_LANES)) + 1)
         data_address = self._decode(m, runs, self.word.word_select(table_half[0], 16))
         with m.If(self.start):
-            m.d.sync += [self._place.eq((halves << 1) + 2), self.malformed.eq(0)]
+            m.d.sync += [self._place.eq((halves << 1) + 2), table_half.eq(1), self.malformed.eq(0)]
+        with m.Elif(runs & final):  # for the next group
+            m.d.sync += table_half.eq(((group + 1) >> exact_log2(self.TABLE_WORDS // GROUP_LANES)) + 1)
         m.d.comb += self.address.eq(Mux(slot == 0, table_half[1:], data_address))
         return m
 
