@@ -21,9 +21,10 @@ from .registers import ADDRESS_WIDTH, PAGE_WIDTH, PORTS
 
 ENGINE_HZ = 50_000_000
 """Clock of ``sync``. A port at 1000 Mbit/s needs more than 31.25 MHz, the engines alone a tenth of that."""
-SERIAL_HZ = 71_428_571
-"""The same with engines of one lane: 500 MHz / 7. Frames of 60 to 9014 bytes of gradients need 57 MHz at
-1000 Mbit/s; the slowest for their time on the line, payloads of 64 bytes that do not shrink, 74 MHz.
+SERIAL_HZ = 62_500_000
+"""The same with engines of one lane: 500 MHz / 8. Frames of 60 to 9014 bytes of gradients need 57 MHz at
+1000 Mbit/s; full ones that do not shrink 69 MHz, and the slowest for their time on the line, payloads of 64
+bytes that do not shrink, 74 MHz.
 """
 BAUD = 115_200
 _PASS_BYTES = 8

@@ -100,7 +100,7 @@ class InlineModel(LoadedModel):
         library = _build(codec, lanes, network, step)
         receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
         nominal = (
-            (14 if lanes == 1 else 20) * NS,
+            (16 if lanes == 1 else 20) * NS,
             8 * NS,
             receive[host_mbit],
             20 * NS if network == "rmii" else receive[network_mbit],
