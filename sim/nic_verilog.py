@@ -31,11 +31,12 @@ def emit_nic(codec: str, lanes: int = GROUP_LANES, engines: int = 1, bf16: bool 
 
 
 def nic_verilog(
-    given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper", bf16: bool = False
-) -> Path:
+    given: Path | None, scratch: Path, step: Callable[[str], None], codec: str = "paper", bf16: bool = False,
+    lanes: int = GROUP_LANES,
+) -> Path:  # fmt: skip
     """Return the file ``given``, or write the Verilog of a NIC with this codec to the folder ``scratch``.
 
-    ``bf16``: with bf16 lanes.
+    ``bf16``: with bf16 lanes. ``lanes``: of its engines.
 
     ``FileNotFoundError`` and ``ValueError`` for a given file that is missing or has no ``inceptionn_nic``.
     """
@@ -47,6 +48,7 @@ def nic_verilog(
         return given
     step("writing the Verilog")
     scratch.mkdir(parents=True, exist_ok=True)
-    path = scratch / f"inceptionn_nic_{codec}{'_bf16' if bf16 else ''}.v"
-    path.write_text(emit_nic(codec, bf16=bf16))
+    size = "" if lanes == GROUP_LANES else f"_{lanes}"
+    path = scratch / f"inceptionn_nic_{codec}{'_bf16' if bf16 else ''}{size}.v"
+    path.write_text(emit_nic(codec, lanes, bf16=bf16))
     return path

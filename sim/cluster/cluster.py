@@ -10,7 +10,7 @@ from typing import Any
 
 from inceptionn.netns import Namespaces, NetworkError
 from inceptionn.system.integers import integer
-from inceptionn.wire import DEFAULT_K
+from inceptionn.wire import DEFAULT_K, GROUP_LANES
 
 from ..capture import PcapWriter
 from ..nic_codec import NIC_VARIANTS
@@ -50,6 +50,8 @@ class Cluster(Namespaces):
     codecs
         Codec of each host's NIC: "paper", "planes", or "planes-bf16" with bf16 lanes, too. One for all, or a
         sequence. The default is that of the Verilog, or "paper".
+    lanes
+        Lanes of the engines of inline devices, 1 or 8.
     impairments
         Impairments of the switch.
     mtu
@@ -81,6 +83,7 @@ class Cluster(Namespaces):
         *,
         verilog: Path | Mapping[str, Path] | None = None,
         codecs: str | Sequence[str] | None = None,
+        lanes: int = GROUP_LANES,
         impairments: Impairments | None = None,
         mtu: int = 1500,
         vlan: int | None = None,
@@ -108,6 +111,9 @@ class Cluster(Namespaces):
             raise ValueError(f"codecs must be one for each of the {hosts} hosts, not {self.codecs!r}")
         if "rtl" in self.kinds and verilog is None:
             raise ValueError("a NIC of kind 'rtl' needs the Verilog of inceptionn_nic")
+        if lanes not in (1, GROUP_LANES):
+            raise ValueError(f"lanes must be 1 or {GROUP_LANES}, not {lanes!r}")
+        self.lanes = lanes
         self.mtu = integer("mtu", mtu, 576, MOST_MTU)
         if vlan is not None and not 1 <= vlan <= 4094:
             raise ValueError(f"vlan must be 1..4094, not {vlan!r}")
@@ -155,7 +161,7 @@ class Cluster(Namespaces):
         if kind == "inline":
             from .inline_nic import InlineNic
 
-            return InlineNic(codec or "paper", self.seed + number, self._step)
+            return InlineNic(codec or "paper", self.seed + number, self._step, self.lanes)
         assert self.verilog is not None
         verilog = self.verilog if isinstance(self.verilog, Path) else self.verilog[codec or "paper"]
         nic = RtlNic(verilog, self.seed + number, self._step)

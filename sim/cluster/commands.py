@@ -21,7 +21,7 @@ from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
 from inceptionn.system.options import byte_of, usage_error, whole
-from inceptionn.wire import DEFAULT_CODEC
+from inceptionn.wire import DEFAULT_CODEC, GROUP_LANES
 
 from ..models.cache import build_root
 from ..nic_codec import NIC_VARIANTS
@@ -127,9 +127,10 @@ class Plan:
 
 
 def verilog_for(
-    kinds: Sequence[str], codecs: Sequence[str] | None, given: Path | None, step: Callable[[str], None]
-) -> Path | dict[str, Path] | None:
-    """Return the Verilog to simulate: the given file, or one newly written per codec.
+    kinds: Sequence[str], codecs: Sequence[str] | None, given: Path | None, step: Callable[[str], None],
+    lanes: int = GROUP_LANES,
+) -> Path | dict[str, Path] | None:  # fmt: skip
+    """Return the Verilog to simulate: the given file, or one newly written per codec, of so many ``lanes``.
 
     None without an RTL NIC.
     """
@@ -144,7 +145,7 @@ def verilog_for(
         codec for kind, codec in zip(kinds, codecs or ["paper"] * len(kinds), strict=True) if kind == "rtl"
     }
     return {
-        word: nic_verilog(None, scratch, step, NIC_VARIANTS[word].name, NIC_VARIANTS[word].bf16)
+        word: nic_verilog(None, scratch, step, NIC_VARIANTS[word].name, NIC_VARIANTS[word].bf16, lanes)
         for word in sorted(needed)
     }
 
@@ -200,6 +201,9 @@ def run(
     mode: PaperMode = None,
     codec: Codecs = None,
     bf16: Bf16Option = False,
+    lanes: Annotated[
+        int, typer.Option("--lanes", metavar="N", help="Lanes of the engines, 1 or 8, if they are written.")
+    ] = GROUP_LANES,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
@@ -236,9 +240,11 @@ def run(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
             flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
+    if lanes not in (1, GROUP_LANES):
+        raise typer.BadParameter(f"must be 1 or {GROUP_LANES}, not {lanes}", param_hint="--lanes")
     settings = {
-        "codecs": codecs, "impairments": impairments, "mtu": mtu, "vlan": vlan, "ecn": ecn, "k": k,
-        "mode": mode, "pcap": pcap, "congestion": congestion, "seed": seed,
+        "codecs": codecs, "lanes": lanes, "impairments": impairments, "mtu": mtu, "vlan": vlan, "ecn": ecn,
+        "k": k, "mode": mode, "pcap": pcap, "congestion": congestion, "seed": seed,
     }  # fmt: skip
     plan = Plan(program, _events(at, kinds), limit, kinds, verilog, settings)
     with usage_error("--congestion"):
@@ -264,7 +270,7 @@ def _measured(plan: Plan, errors: Console, shown: bool, out: TextIO) -> Report:
     """Run the program of a plan on a cluster, with its output on ``out``, and report the cluster's counts."""
     settings = plan.settings
     with Status(errors) as step:
-        path = verilog_for(plan.kinds, settings["codecs"], plan.verilog, step.say)
+        path = verilog_for(plan.kinds, settings["codecs"], plan.verilog, step.say, settings["lanes"])
         with usage_error("cluster"):
             cluster = Cluster(len(plan.kinds), plan.kinds, verilog=path, step=step.say, **settings)
         with cluster:
@@ -274,7 +280,9 @@ def _measured(plan: Plan, errors: Console, shown: bool, out: TextIO) -> Report:
             seconds = time.monotonic() - begin
             cluster.drain()
             cluster.check()
-            conditions = {name: settings[name] for name in ("mtu", "vlan", "ecn", "mode", "codecs", "seed")}
+            conditions = {
+                name: settings[name] for name in ("mtu", "vlan", "ecn", "mode", "codecs", "lanes", "seed")
+            }
             conditions |= {"program": plan.program, "bound": settings["k"], **asdict(settings["impairments"])}
             return Report(cluster.host_reports(), seconds, status, conditions)
 

@@ -4,8 +4,10 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from inceptionn.wire import GROUP_LANES
+
 from ..inline.model import US, InlineModel
-from ..inline.pair import WINDOW
+from ..inline.pair import SERIAL_WINDOW, WINDOW
 from ..nic_codec import NIC_VARIANTS
 from .network.switch import WireFrame
 from .nics import DRAIN, Nic
@@ -28,10 +30,15 @@ class InlineNic(Nic):
     kind = "inline"
     registers = True
 
-    def __init__(self, codec: str, seed: int, step: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, codec: str, seed: int, step: Callable[[str], None] = lambda text: None, lanes: int = GROUP_LANES
+    ) -> None:
         super().__init__()
         self.codec = NIC_VARIANTS[codec]
-        self._model = InlineModel(codec, network="rgmii", network_mbit=1000, seed=seed, step=step)
+        self._window = SERIAL_WINDOW if lanes == 1 else WINDOW
+        self._model = InlineModel(
+            codec, lanes=lanes, network="rgmii", network_mbit=1000, seed=seed, step=step
+        )
         self._begin = self._model.cycles
 
     def _exchange(self, tx: Sequence[bytes], rx: Sequence[WireFrame]) -> tuple[list[bytes], list[WireFrame]]:
@@ -42,7 +49,7 @@ class InlineNic(Nic):
         lengths: deque[int] = deque()  # of frames from the host that are in the device
         waiting, quiet = 0, 0
         while outward or inward or ((lengths or waiting) and quiet < _PATIENCE):
-            while outward and sum(lengths) < WINDOW:
+            while outward and sum(lengths) < self._window:
                 frame = outward.popleft()
                 model.send("host", frame.ljust(60, b"\0"))
                 lengths.append(len(frame))

@@ -30,10 +30,11 @@ def padded(frames: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_an_inline_device_does_what_the_golden_model_does() -> None:
+@pytest.mark.parametrize("lanes", [8, 1])
+def test_an_inline_device_does_what_the_golden_model_does(lanes: int) -> None:
     """Frames on both sides and the engines' counters; a damaged frame never reaches the engine."""
     sent = padded(read_pcap(ROOT / DEFAULT_CAPTURE)[:120])
-    device, golden = InlineNic("paper", 1), GoldenNic("paper")
+    device, golden = InlineNic("paper", 1, lanes=lanes), GoldenNic("paper")
     try:
         wire, host = device.exchange(sent, [])
         assert (wire, host) == (padded(golden.exchange(sent, [])[0]), [])
@@ -51,9 +52,10 @@ def test_an_inline_device_does_what_the_golden_model_does() -> None:
 
 
 @pytest.mark.slow
-def test_tcp_between_two_devices(make_cluster: MakeCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lanes", [8, 1])
+def test_tcp_between_two_devices(make_cluster: MakeCluster, tmp_path: Path, lanes: int) -> None:
     """A program that only marks its connection: every value is what the codec makes of it."""
-    cluster = make_cluster(2, "inline")
+    cluster = make_cluster(2, "inline", lanes=lanes)
     sink = start(cluster, 1, "receive", tmp_path, PORT)
     wait_for_line(sink)
     result(start(cluster, 0, "send", "host1", PORT, 1, COUNT))
