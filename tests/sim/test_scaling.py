@@ -51,7 +51,8 @@ def test_table() -> None:
     table = links_table(paces, 250.0)
     assert list(table.headings) == ["Gbit/s", "1: 60 B", "1: 1514 B", "1: 9014 B"]
     assert [(str(cells[2]), cells[2].style) for cells, _ in table.rows if isinstance(cells[2], Text)] == [
-        ("39", "green"), ("98", "green"), ("156", "green"), ("390", "red"), ("780", "red"), ("1560", "red"),
+        ("4", "green"), ("39", "green"), ("98", "green"), ("156", "green"), ("390", "red"), ("780", "red"),
+        ("1560", "red"),
     ]  # fmt: skip
 
 
