@@ -43,7 +43,7 @@ _MODULES = (
 )
 MODULES = tuple(_MODULES.split())
 """Modules of harnesses, beside this file; each has ``PROOFS``."""
-LIMIT_S = 60
+LIMIT_S = 120
 """Processor time of one run of the solver; it may take ten times as long on a machine that has more to do."""
 
 
