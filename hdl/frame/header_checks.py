@@ -34,6 +34,16 @@ class Headers(NamedTuple):
     segment: dict[str, Value]
     datagram: dict[str, Value]
 
+    @classmethod
+    def of(cls, *known: Any, ip: Value, l4: Value) -> "Headers":
+        """Take the IP header and 20 bytes behind it apart; ``known``: what comes before ``ip``."""
+        return cls(
+            *known,
+            ip={name: IPV4.read(ip, name) for name in IPV4},
+            segment={name: TCP.read(l4, name) for name in TCP},
+            datagram={name: UDP.read(l4, name) for name in UDP},
+        )
+
     def at(self, untagged: int) -> Value:
         """Return the byte of the frame that is byte ``untagged`` of the same frame without VLAN tag."""
         return Mux(self.vlan, VLAN.size + untagged, untagged)

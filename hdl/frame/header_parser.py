@@ -14,7 +14,7 @@ from ..parts.pipeline import Pipeline
 from ..parts.width import BURST, Width
 from .frame_input import frame_beat
 from .header_checks import Headers
-from .header_fields import ETHERNET, IPV4, L3, L4, TCP, UDP, VLAN
+from .header_fields import ETHERNET, IPV4, L3, L4, TCP, VLAN
 from .header_judge import ETHERTYPES, HeaderJudge, ParsedHeader, kinds
 from .payload_realigner import payload_run
 
@@ -139,12 +139,7 @@ class HeaderParser(HeaderJudge):
                 m.d.sync += [*fields, seen.eq(self.width.bytes + beat.count)]
             with m.Elif(first):
                 m.d.sync += seen.eq(beat.count)
-        return captured, Headers(
-            config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp,
-            ip={name: IPV4.read(ip, name) for name in IPV4},
-            segment={name: TCP.read(l4, name) for name in TCP},
-            datagram={name: UDP.read(l4, name) for name in UDP},
-        )  # fmt: skip
+        return captured, Headers.of(config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp, ip=ip, l4=l4)
 
     def _describe_run(self, m: Module, header: Any) -> None:
         # The realigner's numbers, so that it needs no adder. One adder rounds up and skips the shim.

@@ -86,7 +86,9 @@ class FrameStore(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.ram = ram = BlockRam(32, self.depth)
-        waiting = self.stored.members if not self.lossy else {"last": 12, "top": 2}
+        waiting = self.stored.members
+        if self.lossy:  # no frame that waits is bad, and its settings are sampled later
+            waiting = {name: waiting[name] for name in ("last", "top")}
         m.submodules.queue = queue = PushQueue(data.StructLayout(waiting), self.places, 4)
         begin = Signal(range(self.depth))  # of the frame that comes
         words = Signal(range(self.depth))  # of it, so far

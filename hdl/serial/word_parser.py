@@ -116,9 +116,4 @@ class WordParser(HeaderJudge):
             "inner_is": inner_is, "ip": ip, "l4": l4, "tcp": tcp, "total": total, "captured": captured,
         }  # fmt: skip
         seen = Mux(self.length[7:].any(), 127, self.length[:7])
-        return captured, Headers(
-            config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp,
-            ip={name: IPV4.read(ip, name) for name in IPV4},
-            segment={name: TCP.read(l4, name) for name in TCP},
-            datagram={name: UDP.read(l4, name) for name in UDP},
-        )  # fmt: skip
+        return captured, Headers.of(config, bf16_tos, seen, vlan, stacked, ipv6, ipv4, tcp, ip=ip, l4=l4)
