@@ -15,12 +15,16 @@ from inceptionn.wire import (
     DEFAULT_BF16_TOS,
     DEFAULT_CODEC,
     DEFAULT_K,
+    GROUP_LANES,
     LANE_BYTES,
     CodecParameters,
     CodecSpec,
 )
 
 from .golden import EngineConfig
+
+INLINE_LANES = (1, GROUP_LANES)
+"""The lanes that engines of an inline device can have."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from inceptionn.system.integers import integer
 from inceptionn.wire import DEFAULT_K, GROUP_LANES
 
 from ..capture import PcapWriter
-from ..nic_codec import NIC_VARIANTS
+from ..nic_codec import INLINE_LANES, NIC_VARIANTS
 from .network.impairments import Impairments
 from .network.kernel_counters import checksum_errors, kernel_counters
 from .network.switch import Switch
@@ -111,8 +111,8 @@ class Cluster(Namespaces):
             raise ValueError(f"codecs must be one for each of the {hosts} hosts, not {self.codecs!r}")
         if "rtl" in self.kinds and verilog is None:
             raise ValueError("a NIC of kind 'rtl' needs the Verilog of inceptionn_nic")
-        if lanes not in (1, GROUP_LANES):
-            raise ValueError(f"lanes must be 1 or {GROUP_LANES}, not {lanes!r}")
+        if lanes not in INLINE_LANES:
+            raise ValueError(f"lanes must be {' or '.join(map(str, INLINE_LANES))}, not {lanes!r}")
         self.lanes = lanes
         self.mtu = integer("mtu", mtu, 576, MOST_MTU)
         if vlan is not None and not 1 <= vlan <= 4094:

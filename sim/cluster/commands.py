@@ -25,7 +25,7 @@ from inceptionn.wire import DEFAULT_CODEC, GROUP_LANES
 
 from ..models.cache import build_root
 from ..nic_codec import NIC_VARIANTS
-from ..nic_options import variants
+from ..nic_options import LanesOption, variants
 from .cluster import Cluster
 from .network.impairments import Impairments
 from .network.tap import available
@@ -201,9 +201,7 @@ def run(
     mode: PaperMode = None,
     codec: Codecs = None,
     bf16: Bf16Option = False,
-    lanes: Annotated[
-        int, typer.Option("--lanes", metavar="N", help="Lanes of the engines, 1 or 8, if they are written.")
-    ] = GROUP_LANES,
+    lanes: LanesOption = GROUP_LANES,
     mtu: Annotated[int, whole(576, 9216, "Size of an IP packet.", metavar="BYTES")] = 1500,
     vlan: Annotated[int | None, whole(1, 4094, "802.1Q tag of all traffic.", metavar="ID")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Let the hosts' TCP use ECN.")] = False,
@@ -240,8 +238,6 @@ def run(
             rate=rate, delay=delay, queue=queue, loss=loss, reorder=reorder, duplicate=duplicate, mark=mark,
             flip=flip, truncate=truncate, fcs=fcs, tos=written,
         )  # fmt: skip
-    if lanes not in (1, GROUP_LANES):
-        raise typer.BadParameter(f"must be 1 or {GROUP_LANES}, not {lanes}", param_hint="--lanes")
     settings = {
         "codecs": codecs, "lanes": lanes, "impairments": impairments, "mtu": mtu, "vlan": vlan, "ecn": ecn,
         "k": k, "mode": mode, "pcap": pcap, "congestion": congestion, "seed": seed,

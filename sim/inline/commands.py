@@ -17,7 +17,7 @@ from inceptionn.wire import GROUP_LANES
 
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS, NIC_VARIANTS
-from ..nic_options import variants
+from ..nic_options import LanesOption, variants
 from ..replay.replay import DEFAULT_CAPTURE
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, SEED, Gain, differences, gain
@@ -33,9 +33,7 @@ def simulate(
         str, one_of(NIC_VARIANTS, "Of {}, with commas.", "--codec", comma=True, metavar="LIST")
     ] = ",".join(NIC_CODECS),
     bf16: Bf16Option = False,
-    lanes: Annotated[
-        int, typer.Option("--lanes", metavar="N", help="Lanes of each engine, 1 or 8.")
-    ] = GROUP_LANES,
+    lanes: LanesOption = GROUP_LANES,
     frames: Annotated[
         int | None,
         whole(1, 10**9, "The capture's first N frames; default: all.", "--frames", metavar="N"),
@@ -52,8 +50,6 @@ def simulate(
     five minutes of processor time, most of it to compile the models.
     """
     codecs = variants([word.strip() for word in codec.split(",")], bf16)
-    if lanes not in (1, GROUP_LANES):
-        raise typer.BadParameter(f"must be 1 or {GROUP_LANES}, not {lanes}", param_hint="--lanes")
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
