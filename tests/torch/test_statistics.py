@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a state tells of its training, in processes of torch."""
 
+import gc
 import json
 import logging
 import sys
@@ -61,7 +62,11 @@ def of_the_hook() -> dict[str, Any]:
     found = {"statistics": state.statistics().as_dict(), "text": str(state)}
     assert json.loads(state.statistics().to_json()) == found["statistics"]
     found["sent"] = transport.bytes_sent - before
-    del state  # nothing else holds it: DDP is gone
+    del state  # DDP is gone; the thread that ended the last bucket may hold it a moment longer
+    deadline = time.monotonic() + 30
+    while dist.get_rank() == 0 and len(lines.lines) <= STEPS // 5 and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
     logger.removeHandler(lines)
     return {**found, "lines": lines.lines, "scalars": curves.scalars}
 
