@@ -124,6 +124,7 @@ lint: $(VENV)/.stamp-dev ## Ruff, and mypy on the package as it installs
 	MYPYPATH=build/lint mypy --package inceptionn
 
 docs: $(VENV)/.stamp-docs ## Build the documentation site into build/docs, without network; warnings are errors
+	python docs/pictures.py
 	sphinx-build --builder html --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "build/docs/index.html"
 
