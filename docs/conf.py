@@ -89,10 +89,6 @@ def _links(app: Sphinx, name: str, content: list[str]) -> None:
     text = content[0]
     for outside, inside in OUTSIDE.items():
         text = text.replace(f"]({outside}", f"]({inside}")
-    if name == "index":  # pages that no list names yet stand at the end
-        listed = set(text.split())
-        others = sorted(page.stem for page in HERE.glob("*.md") if page.stem not in {"index", *listed})
-        text = text.replace("@others", "\n".join(others))
     # A link that shows a file name shows the page's title.
     text = re.sub(r"\[[\w-]+\.md\]\(([\w-]+\.md(?:#[\w-]+)?)\)", r"[](\1)", text)
     text = re.sub(r"^@modules (\S+)$", lambda match: _reference(match[1]), text, flags=re.MULTILINE)

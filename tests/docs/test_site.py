@@ -78,6 +78,18 @@ def test_site_builds_and_no_internal_link_is_broken(site: Path) -> None:
     assert not broken, "\n".join(sorted(set(broken)))
 
 
+def test_every_page_is_in_one_group_of_the_navigation() -> None:
+    index, readme = ((ROOT / path).read_text(encoding="utf-8") for path in ("docs/index.md", "README.md"))
+    groups = dict(re.findall(r"^:caption: (.+)\n:maxdepth: 1\n\n((?:\S+\n)+)```$", index, re.MULTILINE))
+    assert list(groups) == ["Guides", "How to", "Reference", "Figures"]
+    pages = [page.stem for page in DOCS.glob("*.md") if page.stem != "index"]
+    assert sorted(" ".join(groups.values()).split()) == sorted([*pages, "api/index"])
+    for name, listed in groups.items():
+        text = re.search(rf"^- \*\*{name}\*\*: (.*?)^(?:- |$)", readme, re.MULTILINE | re.DOTALL)
+        assert text
+        assert set(re.findall(r"\(docs/([\w-]+)\.md\)", text[1])) <= set(listed.split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "name", "member"),
