@@ -185,5 +185,5 @@ STYLE = (
     ".mono{font-family:ui-monospace,Menlo,Consolas,'Liberation Mono','DejaVu Sans Mono',monospace}"
     ".bold{font-weight:bold}.line{fill:none;stroke-width:1.5}.dashed{stroke-dasharray:2 4}"
     ".edge{stroke-width:.6}.alert{stroke-width:2}.none{fill:none}"
-    f"{_colours(0)}@media(prefers-color-scheme:dark){{{_colours(1)}}}"
+    f"{_colours(0)}@media (prefers-color-scheme: dark){{{_colours(1)}}}"
 )
