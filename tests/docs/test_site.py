@@ -254,8 +254,14 @@ PYTHON = [
     for number, (kind, body) in enumerate(CODE.findall(page.read_text(encoding="utf-8")))
     if kind == "python"
 ]
-EXAMPLES = [one for one in PYTHON if one[0].startswith("tutorial-") or one[0] == "getting-started.md"]
-"""Whole programs; on the other pages are parts of programs."""
+EXAMPLES = [
+    (page, number, body)
+    for page, number, body in PYTHON
+    if page.startswith("tutorial-")
+    or page == "getting-started.md"
+    or re.search(r"\b(loopback\(4\)|from_environment\(\) as)", body)
+]
+"""Whole programs: on other pages, those that find or make their ranks. The rest are parts of programs."""
 
 
 @pytest.mark.parametrize(("page", "number", "body"), PYTHON, ids=[f"{p}-{n}" for p, n, _ in PYTHON])
@@ -278,6 +284,25 @@ def test_python_examples_run(page: str, number: int, body: str, tmp_path: Path) 
                           cwd=tmp_path, env=environment)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr  # of a thread
+
+
+@pytest.mark.slow
+def test_program_of_the_torch_page_runs(tmp_path: Path) -> None:
+    """The first step's program, with the lines of the steps that leave out, save and load."""
+    pytest.importorskip("torch")
+    bodies = [body for page, _, body in PYTHON if page == "torch.md"]
+    first, leave_out, save, load = (
+        next(body for body in bodies if mark in body)
+        for mark in ("import CompressState, compress_hook", "leave_out=", "torch.save(", "torch.load(")
+    )
+    program = first.replace("state = CompressState()\n", leave_out)
+    program = program.replace("dist.destroy", save + load + "dist.destroy")
+    (tmp_path / "train.py").write_text(program)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    said = said_by(*torchrun, "train.py", cwd=tmp_path, OMP_NUM_THREADS="1")
+    assert "step 20" in said
+    assert "left out" in said
+    assert len(list(tmp_path.glob("checkpoint-*.pt"))) == 2
 
 
 def test_columns_fit_the_window() -> None:
