@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""inceptionn for PyTorch: compressed gradients for DDP and FSDP, process groups, and the training layers.
+"""inceptionn for PyTorch: compressed gradients for DDP and FSDP, local updates, process groups, layers.
 
 ``docs/torch.md`` shows how to use it. Without torch, the import raises ``ModuleNotFoundError`` with the
 command that installs it.
@@ -13,6 +13,7 @@ if find_spec("torch") is None:
     raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
 
 from .backend import BACKEND, compressed
+from .diloco import DiLoCo
 from .fsdp import CompressedReduceScatter, all_reduce_hook, fsdp_hook
 from .gradiveq import GradiVeQState, gradiveq_hook
 from .hook import CompressState, compress_hook
@@ -21,7 +22,7 @@ from .optimizer import TorchOptimizer
 from .transport import TorchTransport
 
 __all__ = [
-    "BACKEND", "CompressState", "CompressedReduceScatter", "GradiVeQState", "TorchOptimizer",
+    "BACKEND", "CompressState", "CompressedReduceScatter", "DiLoCo", "GradiVeQState", "TorchOptimizer",
     "TorchTransport", "all_reduce_hook", "compress_hook", "compressed", "fsdp_hook", "gradients_of",
     "gradiveq_hook", "parameters_of", "set_parameters",
 ]  # fmt: skip
