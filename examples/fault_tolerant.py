@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Trains with torchft and compressed gradients: when a replica is lost, the others go on within seconds.
 
-    pip install torchft
+    pip install 'torchft==0.2.*'
     python examples/fault_tolerant.py --replicas 3 --fail-replica 1
+
+With ``--every 4`` it trains with local updates: four steps at each replica, then one outer step of all.
 
 It starts torchft's lighthouse and one process for each replica on this machine. On several hosts, start
 ``torchft_lighthouse`` once and this program with ``--replica N --lighthouse URL`` at each host.
@@ -22,42 +24,19 @@ import torch
 import torch.distributed as dist
 from torchft import DistributedDataParallel, Manager, Optimizer
 from torchft.coordination import LighthouseServer
-from torchft.process_group import ProcessGroupWrapper
 
-from inceptionn import Codec
-from inceptionn.torch import CompressState, compressed
-from inceptionn.torch.backend import BACKEND, InceptionnProcessGroup
+from inceptionn.torch.torchft import CompressedGroup, FaultTolerantDiLoCo
 
 INPUTS, HIDDEN, CLASSES, BATCH = 32, 192, 8, 16
 LIMIT = timedelta(seconds=20)
 
 
-class CompressedGroup(ProcessGroupWrapper):  # type: ignore[misc]
-    """A group of replicas that torchft forms anew whenever one is lost or joins.
+def train(options: argparse.Namespace, fail_step: int | None) -> None:
+    """Train one replica until ``steps`` steps are committed. It dies in the middle of ``fail_step``.
 
-    ``state`` is that of the present group; its statistics begin anew with it.
+    With local updates, these are outer steps.
     """
-
-    state: CompressState
-
-    def _create_pg(self, store: dist.Store, rank: int, size: int) -> dist.ProcessGroup:
-        group = InceptionnProcessGroup(store, rank, size, self._timeout)
-        self.state = compressed(group, Codec(2**-10, "planes"))
-        return group
-
-    def abort(self, errored: bool = True) -> None:
-        """Close the connections of the present group."""
-        if isinstance(self._pg, InceptionnProcessGroup):
-            self._pg.shutdown()
-        super().abort(errored)
-
-    def getBackendName(self) -> str:
-        """Return its name, for torch."""
-        return BACKEND
-
-
-def train(replica: int, replicas: int, steps: int, lighthouse: str, fail_step: int | None) -> None:
-    """Train one replica until ``steps`` steps are committed. It dies in the middle of ``fail_step``."""
+    replica, every = options.replica, options.every
     torch.manual_seed(0)
     module = torch.nn.Sequential(
         torch.nn.Linear(INPUTS, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, CLASSES)
@@ -72,25 +51,31 @@ def train(replica: int, replicas: int, steps: int, lighthouse: str, fail_step: i
     group = CompressedGroup(timeout=LIMIT)
     manager = Manager(
         pg=group, min_replica_size=2, timeout=LIMIT, quorum_timeout=3 * LIMIT,
+        use_async_quorum=not every, init_sync=not every,
         load_state_dict=load,
         state_dict=lambda: {"module": module.state_dict(), "optimizer": inner.state_dict()},
         rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port,
-        lighthouse_addr=lighthouse, replica_id=f"replica_{replica}_",
+        lighthouse_addr=options.lighthouse, replica_id=f"replica_{replica}_",
     )  # fmt: skip
-    ddp, optimizer = DistributedDataParallel(manager, module), Optimizer(manager, inner)
-    while (step := manager.current_step()) < steps:
+    if every:
+        diloco = FaultTolerantDiLoCo(manager, group, module, inner, every)
+    model: Any = module if every else DistributedDataParallel(manager, module)
+    optimizer: Any = inner if every else Optimizer(manager, inner)
+    samples = torch.Generator().manual_seed(replica)
+    while (step := manager.current_step()) < options.steps:
         if step == fail_step:
             module[0].bias.register_post_accumulate_grad_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
-        random = torch.Generator().manual_seed(step * replicas + replica)
-        inputs = torch.randn(BATCH, INPUTS, generator=random)
+        inputs = torch.randn(BATCH, INPUTS, generator=samples)
         optimizer.zero_grad()
-        outputs = ddp(inputs)
+        outputs = model(inputs)
         torch.nn.functional.cross_entropy(outputs, inputs[:, :CLASSES].argmax(dim=1)).backward()
         optimizer.step()
-        time.sleep(0.1)  # as a larger model would take, so that all replicas can join
-        print(f"replica {replica}: {manager.current_step()} of {manager.num_participants()}", flush=True)
+        time.sleep(0.1 / (every or 1))  # as a larger model would take, so that all replicas can join
+        if not every or diloco.step():
+            print(f"replica {replica}: {manager.current_step()} of {manager.num_participants()}", flush=True)
     weights = b"".join(p.detach().numpy().tobytes() for p in module.parameters())
-    print(f"replica {replica}: weights {sha256(weights).hexdigest()[:16]}\n{group.state}", flush=True)
+    costs = diloco if every else group.state
+    print(f"replica {replica}: weights {sha256(weights).hexdigest()[:16]}\n{costs}", flush=True)
     manager.shutdown(wait=False)
 
 
@@ -101,6 +86,7 @@ def main() -> None:
     )
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--every", type=int, default=0, help="inner steps of local updates; 0: none")
     parser.add_argument("--fail-replica", type=int, help="this replica dies ...")
     parser.add_argument("--fail-step", type=int, default=15, help="... in the middle of this step")
     parser.add_argument("--replica", type=int, help="be this replica")
@@ -108,8 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.replica is not None:
         fails = options.replica == options.fail_replica
-        step = options.fail_step if fails else None
-        train(options.replica, options.replicas, options.steps, options.lighthouse, step)
+        train(options, options.fail_step if fails else None)
         return
     lighthouse = LighthouseServer(
         bind="127.0.0.1:0", min_replicas=2, join_timeout_ms=20_000, heartbeat_timeout_ms=2000
