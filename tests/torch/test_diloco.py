@@ -124,6 +124,29 @@ def test_the_outer_step_is_nesterovs_on_the_mean(gloo: Ranks) -> None:
     gloo(outer)
 
 
+def loops(body: str) -> list[str]:
+    """Train by the loop of the page, and by `DiLoCo`; return the digests of the weights."""
+    module, optimizer, _ = of = started(16)
+
+    def inner_step(step: int) -> None:
+        optimizer.zero_grad()
+        loss_of(module, step - 1).backward()
+        optimizer.step()
+
+    steps(of, range(48))
+    found = [digest(module)]
+    module, optimizer, _ = started(16)
+    exec(body, {"torch": torch, "model": module, "steps": 48, "inner_step": inner_step})
+    return [*found, digest(module)]
+
+
+def test_the_loop_of_the_page_has_the_same_bits(gloo: Ranks) -> None:
+    page = (EXAMPLE.parents[1] / "docs" / "slow-links.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r"^```python\n([^`]*vector_to_parameters\(anchor[^`]*)^```$", page, re.MULTILINE)
+    (one, by_page), (other, other_by_page) = gloo(loops, body)
+    assert one == by_page == other == other_by_page
+
+
 def test_the_default_bound_leaves_an_eighth_of_the_largest_value() -> None:
     assert [default_codec(ranks) for ranks in (1, 4, 5, 8, 64)] == [
         Codec(2.0**-k, "planes") for k in (5, 5, 6, 6, 9)
