@@ -34,11 +34,14 @@ class CompressionEngine(Engine):
 
     Store and forward: a frame's raw copy and its block wait until its last beat has told whether it is
     compressed. Nothing stalls after the input register: ``s_axis.tready`` is a register that follows the room
-    in the rings and queues. A frame of more than 16384 bytes passes in pieces of that length.
+    in the rings and queues. Two kinds of frames leave in pieces, before they have ended
+    (:class:`FrameRecorder`): those of more than 16384 bytes, and, if no older frame waits, those that a
+    header check fails. The latter leave without a gap if they come without one.
 
     Throughput: one beat per cycle in and out, whatever the data. A frame of fewer than 4 beats takes 4
     cycles, with 16 lanes 2 unless it is looked up in the flow table. Latency of an idle engine, first beat to
-    first beat: the frame's length in beats plus at most 48 cycles, with 16 lanes 56.
+    first beat: 30 cycles if a header check fails; else the frame's length in beats plus at most 48 cycles,
+    with 16 lanes 56.
     """
 
     def elaborate(self, platform: Any) -> Module:
@@ -72,6 +75,7 @@ class CompressionEngine(Engine):
             assembler.raw_beat.eq(ring.beat),
         ]
         m.d.sync += [
+            recorder.taken.eq(decision.orders.valid & decision.orders.ready),
             decision.statistics.payload.eq(compressor.statistics.payload),
             decision.statistics.valid.eq(compressor.statistics.valid),
         ]

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,18 +14,18 @@ from ..frame.flow_table import FLOW_SETS, FlowKey, flow_index
 from ..frame.frame_input import frame_beat
 from ..frame.front_end import FrontEnd
 from ..frame.header_judge import ParsedHeader
-from ..frame.header_parser import parsed_frame
+from ..frame.header_parser import HeaderParser, parsed_frame
 from ..parts.pipeline import Pipeline
 from ..parts.width import Width
 
 
 class FrameRecord(data.Struct):
-    """A whole frame in the raw ring, or a piece of one that is too long to be held whole."""
+    """A whole frame in the raw ring, or a piece of one that leaves before it is whole."""
 
     verdict: 5  # of the headers; 0: a block was made of the payload
     partial: 1  # a piece, the frame goes on; of the other fields only `beats` is defined
     bad: 1
-    overlong: 1  # pieces precede this record
+    overlong: 1  # the frame was too long to be held whole
     short: 1  # shorter than its IP total length says
     tcp: 1
     vlan: 1
@@ -52,12 +52,20 @@ _FROM_HEADER = sorted(FrameRecord.as_shape().members.keys() & ParsedHeader.as_sh
 class FrameRecorder(wiring.Component):
     """Records each frame when it has ended: its size and end from its beats, the rest from its header.
 
-    A frame of more than 16384 bytes is recorded in pieces of that length; the last record, of what is left,
-    is the frame's.
+    Two kinds of frames are recorded in pieces, which leave before the frame has ended; the last record, of
+    what is left, is the frame's. A frame of more than 16384 bytes has pieces of that length. A frame that a
+    header check fails leaves unchanged, whatever follows. If no older record waits, it is cut through: its
+    first piece is what has come with its header, another follows with the next beat after :attr:`PACE`
+    cycles. While :attr:`MOST_PIECES` records wait, the piece grows.
 
     Latency: :attr:`latency` cycles from a frame's last beat, or a piece's, to its record: 5 with 8 lanes, 6
-    with 16. A record at most every cycle.
+    with 16. Two cycles while a frame is cut through. A record at most every cycle.
     """
+
+    PACE = 4
+    """Fewest cycles from piece to piece: those of their judgement."""
+    MOST_PIECES = 8
+    """Pieces that wait for the assembler; at full pace, five."""
 
     def __init__(self, shape: EngineShape = USUAL):
         self.shape = shape
@@ -69,6 +77,7 @@ class FrameRecorder(wiring.Component):
                 #: One per frame, at the latest :attr:`latency` - 2 cycles after its last beat, and later than
                 #: that after the previous frame's.
                 "headers": In(stream.Signature(parsed_frame(shape), always_ready=True)),
+                "taken": In(1),  #: The assembler begins with the oldest record that waits.
                 #: One per frame or piece, in order.
                 "records": Out(stream.Signature(FrameRecord, always_ready=True)),
             }
@@ -83,46 +92,54 @@ class FrameRecorder(wiring.Component):
         m = Module()
         valid, beat = self.beats.valid, self.beats.payload
         most = MAX_TRANSMIT_FRAME // self.shape.bytes
-        beats = Signal(range(most + 1))
+        beats = Signal(range(most + 1))  # since the last record
         length = Signal(17)
-        pieces = Signal()
-        full = (beats == most - 1) & ~beat.last
-        ended = valid & beat.last
-        cut = valid & full
+        overlong = Signal()
+        ended = Signal()
+        cut = Signal()
+        waiting = Signal(7)  # records
+        passes = self._passes(m, ended, waiting == 0)
+        due = self._due(m, cut) & (waiting < self.MOST_PIECES)
+        m.d.comb += [
+            ended.eq(valid & beat.last),
+            cut.eq(valid & ~beat.last & ((beats == most - 1) | (passes & due))),
+        ]
         with m.If(valid):
             m.d.sync += [
-                beats.eq(Mux(beat.last | full, 0, beats + 1)),
+                beats.eq(Mux(beat.last | cut, 0, beats + 1)),
                 length.eq(Mux(beat.last, 0, length + self.shape.bytes)),
-                pieces.eq(~beat.last & (pieces | full)),
+                overlong.eq(~beat.last & (overlong | (length == MAX_TRANSMIT_FRAME - self.shape.bytes))),
             ]
-        p = Pipeline(m, control={"valid"})
-        p.stage(
+        ends = Pipeline(m, control={"valid", "late"})
+        ends.stage(
             valid=ended | cut,
+            passes=passes,
             partial=cut,
             beats=(beats + 1)[:10],
             frame_bytes=(length + beat.count)[:17],
             bad=beat.bad,
-            overlong=pieces,
+            overlong=overlong,
         )
+        m.d.sync += waiting.eq(waiting + ends.valid - self.taken)
+        early = {name: getattr(ends, name) for name in ("partial", "beats", "frame_bytes", "bad", "overlong")}
+        early_valid = ends.valid & ends.passes
+        ends.let(late=ends.valid & ~ends.passes)
 
         # The header is held one cycle before the record needs it; the next frame's, one cycle later at the
-        # earliest.
+        # earliest. While a frame passes, its header has been there before, and no other record is on its way.
         header = self.headers.payload.header
         held = Signal(ParsedHeader, reset_less=True)
         index = Signal(range(FLOW_SETS), reset_less=True)
         with m.If(self.headers.valid):
             m.d.sync += [held.eq(header), index.eq(flow_index(header))]
-        p.until(self.latency - 1)
+        ends.until(self.latency - 1)
         record = self.records.payload
         base = held.config[self.shape.codec.spec.base]
+        found = {name: Mux(early_valid, value, getattr(ends, name)) for name, value in early.items()}
         m.d.sync += [
-            self.records.valid.eq(p.valid),
-            record.partial.eq(p.partial),
-            record.beats.eq(p.beats),
-            record.frame_bytes.eq(p.frame_bytes),
-            record.bad.eq(p.bad),
-            record.overlong.eq(p.overlong),
-            record.short.eq(p.frame_bytes < held.frame_length),
+            self.records.valid.eq(early_valid | ends.late),
+            *(record[name].eq(value) for name, value in found.items()),
+            record.short.eq(found["frame_bytes"] < held.frame_length),
             record.index.eq(index),
             record.learns.eq(held.config.learn_phases),
             record.base.eq(Cat(base[:7], held.bf16) if self.shape.bf16 else base),
@@ -130,3 +147,26 @@ class FrameRecorder(wiring.Component):
             *(record.key[name].eq(held[name]) for name, _ in FlowKey.as_shape()),
         ]
         return m
+
+    def _passes(self, m: Module, ended: Value, alone: Value) -> Signal:
+        """Return whether the frame that comes is cut through: from its header to its last beat."""
+        beat = self.beats.payload
+        # High at the end if the header, which is due then, is that of the frame that still comes.
+        parsed = Signal(HeaderParser.latency_of(self.shape))
+        completes = beat.second if self.shape.parsed_beat else beat.first
+        m.d.sync += parsed.eq(Mux(ended, 0, Cat(completes, parsed)))
+        begins = self.headers.valid & ~self.headers.payload.clear & parsed[-1] & alone
+        passing = Signal()
+        passes = Signal()
+        m.d.comb += passes.eq(passing | begins)
+        m.d.sync += passing.eq(passes & ~ended)
+        return passes
+
+    def _due(self, m: Module, cut: Value) -> Value:
+        """Return whether the last piece is :attr:`PACE` cycles old."""
+        pause = Signal(range(self.PACE))
+        with m.If(cut):
+            m.d.sync += pause.eq(self.PACE - 1)
+        with m.Elif(pause != 0):
+            m.d.sync += pause.eq(pause - 1)
+        return pause == 0

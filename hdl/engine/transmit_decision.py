@@ -40,7 +40,7 @@ class TransmitDecision(wiring.Component):
             {
                 #: One per frame or piece, in order.
                 "records": In(stream.Signature(FrameRecord, always_ready=True)),
-                #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
+                #: One per whole record with verdict 0: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16, always_ready=True)),
                 #: One per record with verdict 0, in order.
                 "statistics": In(stream.Signature(self.shape.codec.statistics, always_ready=True)),

@@ -38,8 +38,8 @@ class TransmitJudging(wiring.Component):
     the block's size and checksum can still change that.
 
     A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
-    which ``judged`` is valid. With 16 lanes it takes two if a header check fails and the frame begins or ends
-    no flow, since such a frame may be one beat long.
+    which ``judged`` is valid. It takes two if a header check fails and the frame begins or ends no flow: with
+    16 lanes such a frame may be one beat long.
     """
 
     def __init__(self, shape: EngineShape = USUAL):
@@ -48,7 +48,7 @@ class TransmitJudging(wiring.Component):
         super().__init__(
             {
                 "records": In(stream.Signature(FrameRecord)),  #: One per frame or piece, in order.
-                #: One per frame that has a whole record: sum of its TCP or UDP header, little-endian words.
+                #: One per whole record with verdict 0: sum of its TCP or UDP header, little-endian words.
                 "header_sums": In(stream.Signature(16)),
                 "ready": Out(1),  #: The flow table is cleared. Until then there must be no record.
                 "judged": Out(stream.Signature(JudgedFrame, always_ready=True)),  #: One per record.
@@ -71,8 +71,10 @@ class TransmitJudging(wiring.Component):
         record = self.records.payload
         step = Signal(2)
         start = Signal()
+        candidate = Signal()
         m.d.comb += [
-            start.eq(self.records.valid & self.judged_room & (record.partial | self.header_sums.valid)),
+            candidate.eq(~record.partial & (record.verdict == 0)),
+            start.eq(self.records.valid & self.judged_room & (~candidate | self.header_sums.valid)),
             flows.index.eq(record.index),
             flows.key.eq(record.key),
         ]
@@ -82,12 +84,11 @@ class TransmitJudging(wiring.Component):
         m.d.sync += final.eq(last_follows)
         with m.If((step != 0) | start):
             m.d.sync += step.eq(step + 1)
-        if self.pace != 4:
-            # The verdict needs neither the flow table nor the wire form's sum: it follows at once.
-            brief = start & (step == 0) & ~record.partial & (record.verdict != 0)
-            with m.If(brief & ~record.opens & ~record.closes):
-                m.d.comb += last_follows.eq(1)
-                m.d.sync += step.eq(3)
+        # The verdict needs neither the flow table nor the wire form's sum: it follows at once.
+        brief = start & (step == 0) & ~record.partial & (record.verdict != 0)
+        with m.If(brief & ~record.opens & ~record.closes):
+            m.d.comb += last_follows.eq(1)
+            m.d.sync += step.eq(3)
 
         # All that the record tells by itself is known a cycle earlier.
         headers = record.verdict
@@ -125,12 +126,12 @@ class TransmitJudging(wiring.Component):
             flows.free.eq(p.closes),
             flows.new_phase.eq(record.phase + record.opens),  # SYN takes one sequence number
             self.records.ready.eq(final),
-            self.header_sums.ready.eq(final & ~record.partial),
+            self.header_sums.ready.eq(final & candidate),
             self.judged.valid.eq(final),
             self.judged.payload.verdict.eq(p.fixed),
             self.judged.payload.other_phase.eq(other_phase),
             self.judged.payload.unknown_flow.eq(p.in_flow & ~flows.known & ~record.learns),
-            self.judged.payload.candidate.eq(~record.partial & (headers == 0)),
+            self.judged.payload.candidate.eq(candidate),
             self.judged.payload.record.eq(record),
             self.judged.payload.static_sum.eq(self._static_sum(m)),
             self.judged.payload.limit.eq(p.limit),

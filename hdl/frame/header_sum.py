@@ -16,7 +16,7 @@ from .header_parser import parsed_frame
 
 
 class HeaderSum(wiring.Component):
-    """Sums the 16-bit words of every frame's TCP or UDP header, modulo 65535.
+    """Sums the 16-bit words of the TCP or UDP header of each frame that no header check fails, modulo 65535.
 
     The header lies in a frame's second to fourth beat; with 16 lanes in its first two. A frame that ends
     before gives the sum of the words that it has. One beat per cycle. The sum follows the last of these beats
@@ -33,7 +33,7 @@ class HeaderSum(wiring.Component):
                 "headers": In(stream.Signature(parsed_frame(width), always_ready=True)),
                 #: The frames' beats.
                 "beats": In(stream.Signature(frame_beat(self.width.bytes), always_ready=True)),
-                #: One per frame, little-endian words. Undefined if the frame has no such header.
+                #: One per frame whose header is ``clear``, little-endian words.
                 "sums": Out(stream.Signature(16, always_ready=True)),
             }
         )
@@ -63,8 +63,14 @@ class HeaderSum(wiring.Component):
             start.eq(Mux(header.vlan, tcp_at + tag, tcp_at)),
             stop.eq(header.payload_at[1:] - skipped * words),
         ]
+        clear = Signal()
         with m.If(self.headers.valid):
-            m.d.sync += [wanted[word].eq((word >= start) & (word < stop)) for word in range(most)]
+            # Of any other frame no word counts, and no sum is given.
+            m.d.sync += clear.eq(self.headers.payload.clear)
+            m.d.sync += [
+                wanted[word].eq(self.headers.payload.clear & (word >= start) & (word < stop))
+                for word in range(most)
+            ]
         number = Signal(span, init=1)  # one-hot: the beat; none after those
         with m.If(valid):
             m.d.sync += number.eq(Mux(last, 1, number << 1))
@@ -79,7 +85,7 @@ class HeaderSum(wiring.Component):
         p = Pipeline(m, control={"valid", "last"})
         p.stage(
             valid=valid,
-            last=done,
+            last=done & clear,
             beat=Cat(Mux(inside[i], beat.word_select(i, 16), 0) for i in range(words)),
         )
         m.d.comb += [total.valid.eq(p.valid), total.last.eq(p.last), total.beat.eq(p.beat)]

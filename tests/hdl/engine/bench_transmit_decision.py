@@ -59,7 +59,8 @@ class Known:
     """What the decision is told of a frame, in the words of its ports."""
 
     records: list[int]
-    header_sum: int
+    header_sum: int | None
+    """Of a frame that no header check fails."""
     statistics: int | None
 
     @classmethod
@@ -79,7 +80,7 @@ class Known:
             "frame_bytes": len(frame) % (1 << 17),
             "beats": stimulus.beats - whole * pieces,
         }
-        header_sum, statistics = random.getrandbits(16), None
+        header_sum, statistics = None, None
         found = fields(headers, stimulus)
         record |= {name: found[name] for name in ("opens", "closes")}
         record["learns"] = int(stimulus.config.learn_phases)
@@ -89,8 +90,8 @@ class Known:
             record |= {name: found[name] for name in names}
             record |= {"phase": headers.sequence % 4, "index": headers.flow.slot}
             record["key"] = FlowKey.as_shape().const(headers.flow._asdict()).as_bits()
-            header_sum = little_endian_sum(frame[headers.l4 : headers.payload])
             if verdict == 0:
+                header_sum = little_endian_sum(frame[headers.l4 : headers.payload])
                 statistics = cls._statistics(stimulus, headers)
         return cls([*records, cls._word(record)], header_sum, statistics)
 
@@ -151,7 +152,7 @@ class TB(Lockstep):
         results = [transmit(s.frame, s.config, self.flows, s.bad) for s in stimuli]
         known = [Known.of(stimulus) for stimulus in stimuli]
         records = deque(word for k in known for word in k.records)
-        sums = deque(k.header_sum for k in known)
+        sums = deque((i, k.header_sum) for i, k in enumerate(known) if k.header_sum is not None)
         statistics = deque(k.statistics for k in known if k.statistics is not None)
         # A block's statistics come after its record; header sums are up to a frame ahead of it.
         made = deque()
@@ -160,7 +161,7 @@ class TB(Lockstep):
         orders: list[int] = []
         reports: list[int] = []
         wanted = sum(len(k.records) for k in known)
-        after_fall = sums_sent = ended = owed = 0
+        after_fall = ended = owed = 0
         for times in (self.orders_at, self.reports_at, self.statistics_at):
             times.clear()
         limit = self.now + 1000 + 60 * wanted
@@ -175,9 +176,8 @@ class TB(Lockstep):
                 inputs |= {"records_valid": 1, "records_payload": word}
                 ended += not RECORD.from_bits(word).partial
                 owed += made.popleft()
-            if sums and sums_sent <= ended and random.random() < early:
-                inputs |= {"header_sums_valid": 1, "header_sums_payload": sums.popleft()}
-                sums_sent += 1
+            if sums and sums[0][0] <= ended and random.random() < early:
+                inputs |= {"header_sums_valid": 1, "header_sums_payload": sums.popleft()[1]}
             if owed and random.random() < late:
                 inputs |= {"statistics_valid": 1, "statistics_payload": statistics.popleft()}
                 self.statistics_at.append(self.now)
