@@ -6,7 +6,8 @@ measured quantity is a frame's number of cycles on the host's side, where it has
 for a link follows from the frames per second that the link can carry.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES, LANE_BYTES
 
 from .golden import packets
 from .models.cache import build_root
+from .models.verilator import Step
 from .nic_verilog import emit_nic
 from .replay.performance import beats
 from .verilated import Output, VerilatedNic
@@ -104,14 +106,14 @@ def slowest(paces: Iterable[Pace], size: Size, frame_bytes: int) -> Pace:
     )
 
 
-def run_frames(frame_bytes: int, tos: int, engines: int) -> list[bytes]:
-    """Make a run of segments of one flow with gradients in them."""
+def run_frames(frame_bytes: int, tos: int, count: int) -> list[bytes]:
+    """Make ``count`` segments of one flow with gradients in them."""
     size = frame_bytes - TCP_HEADERS
     random = np.random.default_rng(frame_bytes)
     values = (random.standard_t(3, size) * 3e-3).astype("<f4").tobytes()[:size]
     return [
         packets.tcp(values, sequence=4 * (i * size // 4), tos=tos, identification=i & 0xFFFF)
-        for i in range(engines * FRAMES[frame_bytes])
+        for i in range(count)
     ]
 
 
@@ -134,17 +136,16 @@ def measure(nic: VerilatedNic) -> list[Pace]:
     nic.transmit([packets.OPENING])
     for size in FRAMES:
         for kind, tos in KINDS.items():
-            sent = nic.transmit(run_frames(size, tos, nic.engines))
+            sent = nic.transmit(run_frames(size, tos, nic.engines * FRAMES[size]))
             came = nic.receive([output.data for output in sent])
             for direction, outputs, side in (("transmit", sent, "first_in"), ("receive", came, "first_out")):
                 paces.append(Pace(nic.engines, nic.lanes, direction, kind, size, _cycles(outputs, side)))
     return paces
 
 
-def measure_size(
-    size: Size, step: Callable[[str], None] = lambda text: None, codec: str = DEFAULT_CODEC
-) -> list[Pace]:
-    """Emit, build (or find in the cache) and measure a NIC with ``engines`` per direction and ``lanes``."""
+@contextmanager
+def sized_nic(size: Size, codec: str, step: Step = lambda text: None) -> Iterator[VerilatedNic]:
+    """Emit and build (or find in the cache) a NIC of this size; it is closed at the end."""
     name, (engines, lanes) = size_name(size), size
     step(f"{name}: writing Verilog")
     path = build_root().with_name("scale") / f"nic_{engines}_{lanes}_{codec}.v"
@@ -153,6 +154,12 @@ def measure_size(
     short = size != (1, GROUP_LANES)  # that model is replay's, too, and mostly built already
     with VerilatedNic(path, short_runs=short, step=lambda text: step(f"{name}: {text}")) as nic:
         step(f"{name}: measuring")
+        yield nic
+
+
+def measure_size(size: Size, step: Step = lambda text: None, codec: str = DEFAULT_CODEC) -> list[Pace]:
+    """Measure the paces of a NIC of this size."""
+    with sized_nic(size, codec, step) as nic:
         return measure(nic)
 
 
@@ -200,15 +207,49 @@ def carried_table(paces: Sequence[Pace], mhz: float) -> Table:
     return table
 
 
+def sizes_of(engines: Sequence[int] | None, lanes: Sequence[int]) -> list[Size]:
+    """Return the sizes with these numbers of engines (None: all) and lanes; one lane has one engine.
+
+    Other numbers are usage errors.
+    """
+    from inceptionn.hdl.parallel.parallel_engines import ENGINES
+    from inceptionn.hdl.parts.width import Width
+
+    counts = engines or ENGINES
+    for count in counts:
+        if count not in ENGINES:
+            known = ", ".join(map(str, ENGINES))
+            raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
+    for number in lanes:
+        with usage_error("--lanes"):
+            Width(number)
+    return sorted({(count if number > 1 else 1, number) for count in counts for number in lanes})
+
+
+EnginesOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--engines", metavar="N", help="Engines per direction: 1, 2 or 4; repeatable. Default: all."
+    ),
+]
+
+
+def checked_clock(mhz: float) -> float:
+    """Return a clock in MHz; one out of reach is a usage error."""
+    if not 1 <= mhz <= 2000:
+        raise typer.BadParameter(f"must be 1..2000 MHz, not {mhz!r}")
+    return mhz
+
+
+ClockOption = Annotated[
+    float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.", callback=checked_clock)
+]
+
+
 @measurement()
 def scale(
     study: Study,
-    engines: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--engines", metavar="N", help="Engines per direction: 1, 2 or 4; repeatable. Default: all."
-        ),
-    ] = None,
+    engines: EnginesOption = None,
     lanes: Annotated[
         list[int] | None,
         typer.Option(
@@ -216,7 +257,7 @@ def scale(
         ),
     ] = None,
     codec: EngineCodec = DEFAULT_CODEC,
-    clock: Annotated[float, typer.Option("--clock", metavar="MHZ", help="Your clock in MHz.")] = 250.0,
+    clock: ClockOption = 250.0,
 ) -> None:
     """Measure NICs of 1, 2 and 4 engines per direction; print the clock that each needs for each link rate.
 
@@ -224,20 +265,7 @@ def scale(
     all. The values are always the same, so there is no seed. The area of each comes from inceptionn timing
     nic --no-route --engines N --lanes N.
     """
-    from inceptionn.hdl.parallel.parallel_engines import ENGINES
-    from inceptionn.hdl.parts.width import Width
-
-    counts = sorted(set(engines or ENGINES))
-    for count in counts:
-        if count not in ENGINES:
-            known = ", ".join(map(str, ENGINES))
-            raise typer.BadParameter(f"engines must be one of {known}, not {count!r}", param_hint="--engines")
-    for number in lanes or ():
-        with usage_error("--lanes"):
-            Width(number)
-    sizes = sorted({(count, number) for count in counts for number in lanes or (GROUP_LANES,)})
-    if not 1 <= clock <= 2000:
-        raise typer.BadParameter(f"clock must be 1..2000 MHz, not {clock!r}", param_hint="--clock")
+    sizes = sizes_of(engines, lanes or [GROUP_LANES])
     paces: list[Pace] = []
     with new_progress(Console(stderr=True), bar=False) as progress:
         task = progress.add_task("")

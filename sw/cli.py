@@ -164,6 +164,7 @@ COMMANDS = {
     "scale": Command(
         "inceptionn.sim.scaling", "scale", "sim", "Compute which link a number of engines can carry."
     ),
+    "latency": Command("inceptionn.sim.latency", "latency", "sim", "Measure how long a NIC holds a frame."),
     "report": Command(
         "inceptionn.boards.measure.report", "report", "timing", "Report area and clock of every part."
     ),

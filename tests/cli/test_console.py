@@ -103,7 +103,7 @@ def test_nothing_else_prints_with_rich() -> None:
 
 COMMANDS = {name: cli._load(name.split()[-1], command) for name, command in leaves().items()}
 BENCHES = [name for name in COMMANDS if name.startswith("bench ")]
-WITH_ROWS = [*BENCHES, "pays", "scale", "report", "timing", "cluster bench", "regs counters"]
+WITH_ROWS = [*BENCHES, "pays", "scale", "latency", "report", "timing", "cluster bench", "regs counters"]
 """Commands whose JSON holds rows."""
 
 

@@ -65,7 +65,7 @@ def test_sizes_by_name() -> None:
 
 
 def test_run_is_one_flow_on_its_grid() -> None:
-    frames = run_frames(1514, DEFAULT_TOS, 1)
+    frames = run_frames(1514, DEFAULT_TOS, 240)
     assert {len(frame) for frame in frames} == {1514}
     sequences = [int.from_bytes(frame[38:42], "big") for frame in frames]
     assert sequences == [1460 * i for i in range(len(frames))]
