@@ -56,33 +56,36 @@ def without_comments(text: str) -> str:
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def dma_net(port: int, way: str, signal: str) -> str:
-    """Return the pattern of a net on the DMA's side.
+class Net(NamedTuple):
+    """A net of the reference design: the pattern of its spellings, and a name to be told to people."""
 
-    Port 0 has its multiplexer between, hence ``_app``.
-    """
+    pattern: str
+    name: str
+
+
+def dma_net(port: int, way: str, signal: str) -> Net:
+    """Return a net on the DMA's side. Port 0 has its multiplexer between, hence ``_app``."""
     base = f"axi_str_{way}{port}"
-    return rf"\b(?:{base}_app_{signal}|{base}_{signal}_app)\b" if port == 0 else rf"\b{base}_{signal}\b"
+    if port == 0:
+        return Net(rf"\b(?:{base}_app_{signal}|{base}_{signal}_app)\b", f"{base}_app_{signal}")
+    return Net(rf"\b{base}_{signal}\b", f"{base}_{signal}")
 
 
-def fifo_net(port: int, way: str, signal: str) -> str:
-    """Return the pattern of a net on the virtual FIFO's side.
-
-    Element 2n goes to the wire, 2n + 1 to the host.
-    """
+def fifo_net(port: int, way: str, signal: str) -> Net:
+    """Return a net on the virtual FIFO's side. Element 2n goes to the wire, 2n + 1 to the host."""
     kind, index = ("wr", 2 * port) if way == "s2c" else ("rd", 2 * port + 1)
     product = rf"2\s*\*\s*{port}" + ("" if way == "s2c" else r"\s*\+\s*1")
-    return rf"\bpx_axi_str_{kind}_{signal}\s*\[\s*(?:{index}|{product})\s*\]"
+    base = f"px_axi_str_{kind}_{signal}"
+    return Net(rf"\b{base}\s*\[\s*(?:{index}|{product})\s*\]", f"{base}[{index}]")
 
 
-def find_cut(code: str, target: str, source: str, net: str, port: str) -> Cut:
+def find_cut(code: str, target: Net, source: Net, net: str, port: str) -> Cut:
     """Find the one statement that assigns ``source`` to ``target``."""
-    statement = re.compile(rf"\bassign\s+(?P<to>{target})\s*=\s*(?P<from>{source})\s*;")
+    statement = re.compile(rf"\bassign\s+(?P<to>{target.pattern})\s*=\s*(?P<from>{source.pattern})\s*;")
     found = list(statement.finditer(code))
     if len(found) != 1:
-        plain = [re.sub(r"\\b|\(\?:|\\s\*|\\", "", pattern) for pattern in (target, source)]
-        count = "no" if not found else str(len(found))
-        raise Unrecognised(f"{count} statement assigns {plain[1]} to {plain[0]}")
+        count = "no statement assigns" if not found else f"{len(found)} statements assign"
+        raise Unrecognised(f"{count} {source.name} to {target.name}")
     return Cut(found[0].start("from"), found[0].end("from"), found[0]["from"], net, port)
 
 
@@ -177,6 +180,28 @@ def patched(text: str, ports: int, engine_clock: bool, clock: str, reset: str, b
     return "".join(pieces)
 
 
+def changes(text: str, data: str) -> list[str]:
+    """Return the statements that differ, before and after, in the order of the file."""
+    old, new = (
+        [line.strip() for line in whole.splitlines() if line.strip().startswith("assign")]
+        for whole in (text, data)
+    )
+    pairs = ((a, b) for a, b in zip(old, new, strict=True) if a != b)
+    return [line for a, b in pairs for line in (f"- {a}", f"+ {b}")]
+
+
+def top_file(path: Path) -> Path:
+    """Return the file, or in a folder the one Verilog file with the nets of the virtual FIFO."""
+    if not path.is_dir():
+        return path
+    net = fifo_net(0, "s2c", "tdata").name.partition("[")[0].encode()
+    found = [file for file in sorted(path.rglob("*.v")) if file.is_file() and net in file.read_bytes()]
+    if len(found) != 1:
+        names = ": " + ", ".join(file.name for file in found) if found else ""
+        raise Unrecognised(f"{len(found)} Verilog files in it have nets {net.decode()}{names}; name the file")
+    return found[0]
+
+
 def digest(data: bytes) -> str:
     """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
@@ -222,8 +247,12 @@ def say(text: str, file: TextIO = sys.stdout) -> None:
 def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", type=Path, help="top file of the reference design, version 2014.3")
-    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="top file of the reference design, version 2014.3, or the folder of its sources",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
     parser.add_argument("--undo", action="store_true", help="put the original back")
     parser.add_argument("--clock", default="user_clk", help="net of the streams' clock (%(default)s)")
     parser.add_argument(
@@ -236,9 +265,10 @@ def main() -> int:
     )  # fmt: skip
     options = parser.parse_args()
     path = Path(os.path.realpath(options.file))
-    kept = path.with_name(path.name + KEPT)
-    note = path.with_name(path.name + KEPT + ".sha256")
     try:
+        path = top_file(path)
+        kept = path.with_name(path.name + KEPT)
+        note = path.with_name(path.name + KEPT + ".sha256")
         if options.undo:
             undo(path, kept, note)
             say(f"{path}: original put back")
@@ -253,6 +283,8 @@ def main() -> int:
         what = f"{ports} ports, {ports * 2 * (len(SIGNALS) + 1)} statements, {lines} lines more"
         if options.dry_run:
             say(f"{path}: would be patched: {what}")
+            for line in changes(text, data.decode("latin-1")):
+                say(line)
             return 0
         replace(kept, original, path)
         replace(note, f"{digest(data)}\n".encode(), path)

@@ -73,6 +73,8 @@ def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:
     before = top.read_bytes()
     dry = patch(folder, "--dry-run", top)
     assert dry.returncode == 0, dry.stderr
+    assert "- assign px_axi_str_wr_tdata[0] = axi_str_s2c0_app_tdata;\n" in dry.stdout
+    assert "+ assign px_axi_str_wr_tdata[0] = inceptionn_s2c0_tdata;\n" in dry.stdout
     assert top.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
     done = patch(folder, top)
@@ -98,6 +100,23 @@ def test_patch_and_undo(folder: Path, tmp_path: Path) -> None:
     assert undone.returncode == 0, undone.stderr
     assert top.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["top.v"]
+
+
+def test_a_folder_in_place_of_the_file(folder: Path, tmp_path: Path) -> None:
+    """The one file with the nets is found; none, or two, are refused."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "other.v").write_text("module other; endmodule\n")
+    assert patch(folder, sources).stderr.endswith(
+        "sources: not recognised: 0 Verilog files in it have nets px_axi_str_wr_tdata; name the file\n"
+    )
+    (sources / "top.v").write_text(miniature())
+    assert f"{sources}/top.v: patched: " in patch(folder, sources).stdout
+    (sources / "second.v").write_text(miniature())
+    assert (
+        "2 Verilog files in it have nets px_axi_str_wr_tdata: second.v, top.v"
+        in patch(folder, sources).stderr
+    )
 
 
 def test_a_name_that_a_terminal_would_obey(folder: Path, tmp_path: Path) -> None:
@@ -126,8 +145,8 @@ def test_patched_file_is_whole_verilog(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("axi_str_s2c0_app_tlast;", "other;", "no statement assigns"),
-        ("endmodule\r\nmodule other", f"{TWICE}\r\nendmodule\r\nmodule other", "2 statement assigns"),
+        ("axi_str_s2c0_app_tlast;", "other;", "no statement assigns axi_str_s2c0_app_tlast to px_"),
+        ("endmodule\r\nmodule other", f"{TWICE}\r\nendmodule\r\nmodule other", "2 statements assign axi_"),
         ("c2s0_aresetn", "c2s0_reset", "there is no net c2s0_aresetn (see --clock, --reset and --bus-reset)"),
         ("user_clk", "clock", "there is no net user_clk"),
     ],
