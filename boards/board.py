@@ -31,7 +31,7 @@ class Options:
     in bits. ``engines``: engine pairs that share one stream. ``lanes``: fp32 lanes of an engine, by default
     the board's, or else the fewest that process the stream's width per cycle. ``codec``: the engines' lane
     codec. ``bf16``: with bf16 lanes, too, which the codec planes alone has. ``prefix``: begins the names of
-    all modules and files.
+    all modules and files. ``clock_mhz``: the clock that the constraints name, where the board leaves it open.
     """
 
     ports: int | None = None
@@ -43,6 +43,7 @@ class Options:
     codec: str = PAPER
     prefix: str = DEFAULT_PREFIX
     bf16: bool = False
+    clock_mhz: float | None = None
 
     @property
     def shape(self) -> EngineShape:
@@ -176,6 +177,11 @@ class Board:
                     f"clock ratio must be above {least}, at most {float(most):g}, and a multiple of 1/32, "
                     f"not {str(ratio)!r}"
                 )
+        mhz = options.clock_mhz
+        if mhz is not None and self.clock_mhz:
+            raise ValueError(f"clock of {self.name} is {self.clock_mhz:g} MHz and cannot be chosen: {mhz:g}")
+        if mhz is not None and not 1 <= mhz <= 1000:
+            raise ValueError(f"clock must be 1 to 1000 MHz, not {mhz:g}")
         check_engines(options.engines)
         if options.engines > self.max_engines:
             raise ValueError(

@@ -70,6 +70,12 @@ def generate(
     part: Annotated[
         str | None, typer.Option("--part", metavar="PART", help="FPGA part for the Vivado projects.")
     ] = None,
+    clock: Annotated[
+        float | None,
+        typer.Option(
+            "--clock", metavar="MHZ", help="generic: your clock, for the constraints (250); see also --part."
+        ),
+    ] = None,
     engines: Annotated[
         int, typer.Option("--engines", metavar="N", help="Engine pairs that share one stream.")
     ] = 1,
@@ -108,7 +114,9 @@ def generate(
         raise typer.BadParameter(f"part must be an ordering code, not {part!r}", param_hint="--part")
     with usage_error():
         ratio = None if clock_ratio is None else parse_ratio(clock_ratio)
-        options = chosen.resolve(Options(ports, ratio, width, part, engines, lanes, codec, prefix, bf16))
+        options = chosen.resolve(
+            Options(ports, ratio, width, part, engines, lanes, codec, prefix, bf16, clock)
+        )
     folder = Path(out)
     output_folder.check(folder, force)  # before the work, not after it
     output = Output(json_file)

@@ -24,6 +24,7 @@ from inceptionn.wire import DEFAULT_BF16_TOS, DEFAULT_K, DEFAULT_TOS, DEFAULT_TO
 from .board import ENGINE, Board, Options, Target
 from .module_names import DEFAULT_PREFIX, rename, renamed
 from .output_folder import MANIFEST, manifest
+from .port_attributes import with_interfaces
 from .port_table import port_table
 from .shell_parts import emit
 from .standalone import standalone_modules
@@ -42,9 +43,10 @@ _WHAT = {
     "registers.md": "the register map for reading",
     **{name: what for name, (_, what) in FORMATS.items()},
     "lint.vlt": "the waivers of the lint target, with reasons",
-    "package_ip.tcl": "packages the top as IP, IP-XACT",
+    "package_ip.tcl": "packages the top as IP, IP-XACT, with its registers",
     "project.tcl": "opens as a Vivado project",
     "out_of_context.tcl": "synthesis without pads, for the Vivado projects",
+    "mark_debug.tcl": "marks the streams' handshakes for Vivado's debug cores",
     "crossings.tcl": "timing of the paths between clocks",
     "patch_trd.py": "puts the shell into a copy of the reference design, and removes it again",
     "inceptionn_nic.v": "the engine pair with its registers",
@@ -95,6 +97,8 @@ def arguments(board: Board, options: Options, target: Target) -> str:
         words.append("--bf16")
     if options.prefix != DEFAULT_PREFIX:
         words.append(f"--prefix {options.prefix}")
+    if options.clock_mhz is not None:
+        words.append(f"--clock {options.clock_mhz}")
     if options.part and options.part != board.part:
         words.append(f"--part {options.part}")
     return " ".join(words)
@@ -127,10 +131,12 @@ def _origin(nic: Nic, verilog: str) -> dict[str, Any]:
 
 
 def _sizes(options: Options) -> dict[str, Any]:
-    """Return what the user chose, for the files; the last two only if they were chosen."""
+    """Return what the user chose, for the files; the last three only if they were chosen."""
     sizes: dict[str, Any] = {"engines": options.engines, "lanes": options.lanes, "codec": options.codec}
     if options.bf16:
         sizes["bf16"] = True
+    if options.clock_mhz is not None:
+        sizes["clock_mhz"] = options.clock_mhz
     if options.prefix != DEFAULT_PREFIX:
         sizes["prefix"] = options.prefix
     return sizes
@@ -146,7 +152,8 @@ def _context(board: Board, options: Options, target: Target) -> dict[str, Any]:
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "lint_sources": [source for source in sources if source not in vendor],
         "interfaces": () if target.top else target.interfaces,
-        "reset_cycles": Top.RESET,
+        "reset_cycles": Top.RESET, "engine": ENGINE,
+        "registers": registers_of(options.codec, options.bf16),
         "arguments": arguments(board, options, target), **register_context(options.codec, options.bf16),
         **target.context,
     }  # fmt: skip
@@ -178,6 +185,8 @@ def package(
     if shell is not None:
         put(f"{target.module}.v", lambda: emit(shell, target.module, origins))
     files = {name: _with_parameters(verilog, board, parameters, nic) for name, verilog in files.items()}
+    if not target.top:
+        files[f"{target.module}.v"] = with_interfaces(files[f"{target.module}.v"], target)
     files |= target.sources
     top = shell if shell is not None else nic
     registers = registers_of(options.codec, options.bf16)
@@ -195,7 +204,10 @@ def package(
 
     crossings = any(CROSSING_ATTRIBUTE in content for content in files.values())
     context = _context(board, options, target) | {"crossings": crossings, "standalone": standalone}
-    core, ooc = f"{context['name']}.core", f"{target.module}_ooc.xdc"
+    core, ooc, instance = f"{context['name']}.core", f"{target.module}_ooc.xdc", f"{target.module}.veo"
+    if not target.top:
+        put(instance, lambda: render("instance.veo.j2", {**context, "ports": metadata["ports"]}))
+    put("mark_debug.tcl", lambda: render("mark_debug.tcl.j2", context))
     put(ooc, lambda: render("ooc.xdc.j2", context))
     put("project.tcl", lambda: render("project.tcl.j2", context))
     put("package_ip.tcl", lambda: render("package_ip.tcl.j2", context))
@@ -205,6 +217,7 @@ def package(
         files["crossings.tcl"] = read("crossings.tcl")
     files |= target.extras
     what = _WHAT | {core: _WHAT_CORE, ooc: "clocks for synthesis out of context"}
+    what[instance] = "an instance of the top, to copy"
     what |= {} if shell is None else {f"{target.module}.v": "the shell"}
     listed = sorted({*files, "README.md", MANIFEST})
     put("README.md", lambda: render("readme.md.j2", {**context, "files": [(n, what[n]) for n in listed]}))

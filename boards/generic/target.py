@@ -15,7 +15,7 @@ def _target(board: Board, options: Options) -> Target:
     return Target(
         module=ENGINE,
         make=None,
-        clocks=(Clock("aclk", 0, "of everything"),),
+        clocks=(Clock("aclk", options.clock_mhz or 0, "of everything"),),
         resets=(Reset("aresetn", "low", "of everything"),),
         interfaces=(
             stream("s_axis_tx", "slave", "frames from the host"),
@@ -26,6 +26,7 @@ def _target(board: Board, options: Options) -> Target:
         ),
         part=options.part or "",
         parameters={},
+        context={"cuts_through": options.engines == 1 and not options.shape.serial},
     )
 
 

@@ -382,6 +382,40 @@ def test_tcl(variant: str, folders: Folders, run_tcl: Callable[[Path], list[str]
         )
         assert {name for name, _, _ in associated} == {entry["name"] for entry in metadata["interfaces"]}
         assert {word for _, clock, reset in associated for word in (clock, reset)} <= names
+        registers = [call for call in calls if call.startswith("ipx::add_register ")]
+        if load_board(VARIANTS[variant][0]).access.stride == 0:
+            mapped = json.loads((folder / "registers.json").read_text())["registers"]
+            assert [call.split()[1] for call in registers] == [entry["name"] for entry in mapped]
+        assert {"ipx::create_xgui_files", "ipx::update_checksums"} <= {call.split()[0] for call in calls}
+    marked = run_tcl(folder / "mark_debug.tcl")
+    assert any(call.startswith("get_cells -hierarchical") for call in marked)
+
+
+@each_variant
+def test_the_tops_ports_have_buses(variant: str, folders: Folders) -> None:
+    """Vivado is told the bus of each port, and of each clock its buses and resets; the template has all."""
+    folder = folders[variant]
+    metadata = json.loads((folder / "ports.json").read_text())
+    module = metadata["module"]
+    if top(folder) != module:
+        assert not (folder / f"{module}.veo").exists(), "another design has this instance"
+        return
+    text = (folder / f"{module}.v").read_text()
+    body = text[text.index(f"module {module}(") :].partition("endmodule")[0]
+    told = re.findall(r"^  \(\* (.*) \*\)\n  (?:input|output) .*?(\w+);$", body, re.MULTILINE)
+    attributes = {port: dict(re.findall(r'(\w+) = "([^"]*)"', words)) for words, port in told}
+    for bus in metadata["interfaces"]:
+        ports = [port["name"] for port in metadata["ports"] if port["name"].startswith(f"{bus['name']}_")]
+        assert {attributes[port]["X_INTERFACE_INFO"].split()[1] for port in ports} == {bus["name"]}
+        parameters = dict(
+            word.split(" ") for word in attributes[bus["clock"]]["X_INTERFACE_PARAMETER"].split(", ")
+        )
+        assert bus["name"] in parameters["ASSOCIATED_BUSIF"].split(":")
+        assert set(bus["resets"]) <= set(parameters["ASSOCIATED_RESET"].split(":"))
+    for reset in metadata["resets"]:
+        assert attributes[reset["port"]]["X_INTERFACE_PARAMETER"].startswith("POLARITY ACTIVE_")
+    instance = (folder / f"{module}.veo").read_text()
+    assert re.findall(r"^    \.(\w+)\(", instance, re.MULTILINE) == [p["name"] for p in metadata["ports"]]
 
 
 def test_crossings_without_a_design(run_tcl: Callable[[Path], list[str]], tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
 
     The Verilog takes long to emit and does not matter here, so it is left empty.
     """
-    monkeypatch.setattr(package_files, "convert", lambda part, module, sources: f"// {module}\n")
+    monkeypatch.setattr(package_files, "convert", lambda part, name, sources: f"module {name}(\nendmodule\n")
     board = load_board("generic")
     return request.param, package_files.package(board, board.resolve(Options(codec=request.param)))
 
@@ -91,7 +91,7 @@ def test_a_folder_with_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def convert(part: wiring.Component, module: str, sources: object) -> str:
         shapes[module] = part.shape  # type: ignore[attr-defined]
-        return f"// {module}\n"
+        return f"module {module}(\nendmodule\n"
 
     monkeypatch.setattr(package_files, "convert", convert)
     board = load_board("generic")
@@ -111,6 +111,18 @@ def test_a_folder_with_bf16_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ToS 0x28 (bf16 0x2c) under 0xfc" in files["inceptionn_nic.v"]
     with pytest.raises(ValueError, match="^bf16 lanes need the codec planes, not 'paper'$"):
         board.resolve(Options(bf16=True))
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+def test_the_users_clock(folder: tuple[str, dict[str, str]]) -> None:
+    """It is the constraints', and the command's in the README; 250 MHz if none is named."""
+    board = load_board("generic")
+    files = package_files.package(board, board.resolve(Options(codec=folder[0], clock_mhz=322.265625)))
+    assert "-period 4.000 " in folder[1]["inceptionn_nic_ooc.xdc"]
+    assert "-period 3.103 " in files["inceptionn_nic_ooc.xdc"]
+    assert " --clock 322.265625`" in files["README.md"]
+    with pytest.raises(ValueError, match=r"^clock of vc709 is 250 MHz and cannot be chosen: 200$"):
+        load_board("vc709").resolve(Options(clock_mhz=200))
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")

@@ -110,6 +110,8 @@ SAID = {
         "--board ecpix5 --out x": "(the inline device: inceptionn inline build --board ecpix5-85f)",
         "--board generic --out /dev/null/out": "Not a directory: '/dev/null/out'",
         "--out ''": "output folder must be named, not ''",
+        "--board vc709 --out x --clock 200": "clock of vc709 is 250 MHz and cannot be chosen: 200",
+        "--board generic --out x --clock 0": "clock must be 1 to 1000 MHz, not 0",
         "--board vc709 --ports 5": "ports of vc709 must be 1 to 4, not 5",
         "--board generic --ports 1": "ports cannot be chosen for generic: 1",
         "--board vc709 --clock-ratio 1": "clock ratio must be above 1, at most 4,",
@@ -161,6 +163,11 @@ SAID = {
         "--scale 127": "--scale takes auto, none or -126..126, not '127'",
         "--scale much": "--scale takes auto, none or -126..126, not 'much'",
     },
+    "latency": {
+        "--engines 3": "engines must be one of 1, 2, 4, not 3",
+        "--lanes 12": "lanes must be 1, 8 or 16, not 12",
+        "--clock 0": "'--clock': must be 1..2000 MHz, not 0.0",
+    },
     "replay": {
         "CAPTURE --bound 15": "'--bound': must be 1..14, not 15",
         "CAPTURE --mode loose": "'--mode': must be one of literal, bounded, not 'loose'",
@@ -187,7 +194,7 @@ SAID = {
     "scale": {
         "--engines 3": "engines must be one of 1, 2, 4, not 3",
         "--lanes 12": "lanes must be 1, 8 or 16, not 12",
-        "--clock 0": "clock must be 1..2000 MHz, not 0.0",
+        "--clock 0": "'--clock': must be 1..2000 MHz, not 0.0",
     },
     "simulate": {
         "": "name a module; --list prints them",
