@@ -15,7 +15,7 @@ BENCH = Path(__file__).parents[2] / "examples" / "verilog" / "nic_tb.v"
 
 
 @pytest.mark.parametrize(
-    ("codec", "lanes"), [("paper", 8), pytest.param("planes", 1, marks=pytest.mark.slow), ("paper", 1)]
+    ("codec", "lanes"), [("paper", 8), pytest.param("planes", 1, marks=pytest.mark.slow)]
 )
 def test_example_bench_of_the_nic_on_icarus(codec: str, lanes: int, tmp_path: Path) -> None:
     """Three packets pass the NIC and come back; a bench that expects another mark of them says so."""
