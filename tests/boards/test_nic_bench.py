@@ -28,7 +28,7 @@ def test_example_bench_of_the_nic_on_icarus(codec: str, lanes: int, tmp_path: Pa
         return run_tool([model]).splitlines()
 
     untagged, tagged, vlan, last = run(BENCH)
-    assert untagged == "    untagged: 442 bytes, 442 on the wire"
+    assert untagged == "untagged: 442 bytes, 442 on the wire"
     assert re.fullmatch(r" *tagged: 442 bytes, (\d+) on the wire", tagged)
     assert re.fullmatch(r" *in a VLAN: 446 bytes, (\d+) on the wire", vlan)
     assert last == "PASS"

@@ -234,8 +234,3 @@ def test_a_wrong_reset_is_one_line(folder: Path, tmp_path: Path, reset: str) -> 
     done = patch(folder, "--reset", reset, top)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert f"there is no net {reset}" in done.stderr
-
-
-def test_a_folder_is_one_line(folder: Path, tmp_path: Path) -> None:
-    done = patch(folder, tmp_path)
-    assert done.stderr == f"{tmp_path}: Is a directory\n"
