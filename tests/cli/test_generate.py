@@ -70,7 +70,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_files(generated: Path) -> None:
     assert {path.name for path in generated.iterdir()} == SHARED | {
         "inceptionn_vc709.v", "inceptionn_vc709.core", "inceptionn_vc709_ooc.xdc", "crossings.tcl",
-        "patch_trd.py",
+        "inceptionn_vc709.veo", "mark_debug.tcl", "patch_trd.py",
     }  # fmt: skip
     assert not list(generated.parent.glob(".*"))
 
