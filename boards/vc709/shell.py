@@ -29,8 +29,9 @@ class Vc709Shell(wiring.Component):
     engine as a bad one. Frames in flight after the engine wait and leave afterwards, from the beginning of a
     frame. Only both resets of a port together reset its engine pair, registers included.
 
-    Neither output stream has ``tuser``. A bad frame, or one with a malformed block, leaves with a length or
-    payload that contradicts its IP, TCP or UDP header, and the receiving stack drops it.
+    Neither output stream has ``tuser``. A bad frame, or one with a malformed block, leaves with the lowest
+    bit of its last byte inverted. So the receiving stack's checksum test refuses it, also where the damage
+    left the sum as it was.
 
     Parameters
     ----------
@@ -118,5 +119,10 @@ class Vc709Shell(wiring.Component):
             wiring.connect(m, entry.m_axis, to_engine)
             wiring.connect(m, from_engine, leave.s_axis)
         link(m, leave.m_axis, sink)
+        keep = leave.m_axis.tkeep
+        spoils = leave.m_axis.tlast & leave.m_axis.tuser
+        for i in range(BURST_BYTES):
+            ends = keep[i] & ~keep[i + 1] if i + 1 < BURST_BYTES else keep[i]
+            m.d.comb += sink.tdata[8 * i].eq(leave.m_axis.tdata[8 * i] ^ (spoils & ends))
         # AXI4-Stream requires it low from the first cycle of a reset, before the guard reacts.
         m.d.comb += sink.tvalid.eq(leave.m_axis.tvalid & aresetn)

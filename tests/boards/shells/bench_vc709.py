@@ -6,6 +6,7 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from shell_bench import (
+    CONFIG,
     LIMIT,
     Frame,
     Referee,
@@ -20,8 +21,10 @@ from shell_bench import (
 )
 
 from inceptionn.hdl.control.registers import IDENTITY, REGISTERS
+from inceptionn.sim.golden import checksum, receive
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
+from inceptionn.wire import SHIM_BYTES
 
 PORTS = bench_parameters()["ports"]
 RATIO = bench_parameters()["ratio"]
@@ -225,6 +228,30 @@ async def engines_lose_their_clock(tb):
         cut += whole_or_cut(await collect(tb, f"m_axis_{way}0", frames[-1]), frames)
     assert cut
     await tb.streams.quiet()
+
+
+def accepted(frame: bytes) -> bool:
+    """Return whether the host's checksum test passes."""
+    pseudo_header = checksum.word_sum(frame[26:34]) + frame[23] + len(frame) - 34
+    return checksum.fold(pseudo_header + checksum.word_sum(frame[34:])) == 0xFFFF
+
+
+@TB.test(**LIMIT)
+async def damaged_blocks_fail_the_hosts_test(tb):
+    """Invert each bit of the tags: a frame whose block is malformed leaves with a wrong checksum."""
+    frame, wire = compressed(48)
+    assert accepted((await tb.deliver(0, [wire]))[0])
+    at = len(frame) - 4 * 48 + SHIM_BYTES
+    damaged = []
+    for bit in range(2 * 48):
+        flipped = bytearray(wire)
+        flipped[at + bit // 8] ^= 1 << bit % 8
+        damaged.append(bytes(flipped))
+    malformed = [wire for wire in damaged if receive(wire, CONFIG).bad]
+    assert len(malformed) > 48
+    answers = await tb.deliver(0, malformed)
+    assert not any(accepted(answer) for answer in answers)
+    assert await tb.registers.read("RX_MALFORMED") == len(malformed)
 
 
 @TB.test(**LIMIT)
