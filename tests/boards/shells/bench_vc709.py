@@ -251,6 +251,7 @@ async def damaged_blocks_fail_the_hosts_test(tb):
     assert len(malformed) > 48
     answers = await tb.deliver(0, malformed)
     assert not any(accepted(answer) for answer in answers)
+    await ClockCycles(tb.dut.user_clk, 300)
     assert await tb.registers.read("RX_MALFORMED") == len(malformed)
 
 
