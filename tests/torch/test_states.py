@@ -33,13 +33,17 @@ def replaced(**options: Any) -> str:
 
 
 def not_the_wrapped_one() -> list[str]:
-    """Return what is said of modules that DDP does not wrap, after the first step; in the end after two."""
-    module = model()
-    frozen = copy.deepcopy(module).requires_grad_(False)
-    other = hooked(module, leaving_out(copy.deepcopy(module)))
+    """Return what is said of modules that DDP does not wrap, after the first step; in the end after two.
+
+    No module is wrapped twice: an older DDP, which the garbage collector frees in a backward pass, has hooks
+    on the same parameters.
+    """
+    one, two, three = model(), model(), model()
+    frozen = copy.deepcopy(two).requires_grad_(False)
+    other = hooked(three, leaving_out(copy.deepcopy(three)))
     return [
-        said(lambda: trained(module, leaving_out(copy.deepcopy(module)))),
-        said(lambda: trained(module, leaving_out(frozen))),
+        said(lambda: trained(one, leaving_out(copy.deepcopy(one)))),
+        said(lambda: trained(two, leaving_out(frozen))),
         replaced(),
         replaced(warm_up=4),
         [said(lambda: steps(other, sgd(other), range(1))) for _ in range(2)][1],
