@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from inceptionn.commands.codec_option import EngineCodec
-from inceptionn.commands.console import Console, Table, new_progress
+from inceptionn.commands.console import Table
 from inceptionn.commands.study import Study, measurement
 from inceptionn.wire import DEFAULT_CODEC, DEFAULT_TOS, GROUP_LANES
 
 from .golden import packets
 from .replay.performance import beats
-from .scaling import ClockOption, EnginesOption, Size, run_frames, size_name, sized_nic, sizes_of
+from .scaling import ClockOption, EnginesOption, Size, measured, run_frames, size_name, sizes_of
 from .verilated import Output, VerilatedNic
 
 FRAMES = (60, 258, 1514, 9014)
@@ -103,12 +103,7 @@ def latency(
     Simulated with Verilator: one frame at a time passes an idle engine, and the output is always ready. The
     first run builds the models: half a minute for one engine of 8 lanes, ten minutes for all.
     """
-    found: list[Held] = []
-    with new_progress(Console(stderr=True), bar=False) as progress:
-        task = progress.add_task("")
-        for size in sizes_of(engines, lanes or [1, GROUP_LANES, 2 * GROUP_LANES]):
-            with sized_nic(size, codec, lambda text: progress.update(task, description=text)) as nic:
-                found += measure(nic)
+    found = measured(sizes_of(engines, lanes or [1, GROUP_LANES, 2 * GROUP_LANES]), codec, measure)
     study.show(latency_table(found, clock))
     study.facts |= {"codec": codec, "clock_mhz": clock, "latencies": list(map(asdict, found))}
     study.rows = [{**asdict(held), "nanoseconds": 1000 * held.cycles / clock} for held in found]

@@ -6,10 +6,10 @@ measured quantity is a frame's number of cycles on the host's side, where it has
 for a link follows from the frames per second that the link can carry.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import typer
@@ -35,6 +35,7 @@ FRAMES = {60: 1200, 1514: 240, 9014: 60}
 LINE_OVERHEAD = 24
 """Bytes that a frame takes on the line beside these: check sequence 4, preamble 8, gap 12 (IEEE 802.3)."""
 TCP_HEADERS = 54
+Found = TypeVar("Found")
 Size = tuple[int, int]
 """Engines per direction, and lanes of each."""
 KINDS = {"untagged": 0, "tagged": DEFAULT_TOS}
@@ -157,10 +158,17 @@ def sized_nic(size: Size, codec: str, step: Step = lambda text: None) -> Iterato
         yield nic
 
 
-def measure_size(size: Size, step: Step = lambda text: None, codec: str = DEFAULT_CODEC) -> list[Pace]:
-    """Measure the paces of a NIC of this size."""
-    with sized_nic(size, codec, step) as nic:
-        return measure(nic)
+def measured(
+    sizes: Iterable[Size], codec: str, measure: Callable[[VerilatedNic], Iterable[Found]]
+) -> list[Found]:
+    """Return what ``measure`` finds of a NIC of each size, one after the other, and show progress."""
+    found: list[Found] = []
+    with new_progress(Console(stderr=True), bar=False) as progress:
+        task = progress.add_task("")
+        for size in sizes:
+            with sized_nic(size, codec, lambda text: progress.update(task, description=text)) as nic:
+                found += measure(nic)
+    return found
 
 
 def paces_table(paces: Sequence[Pace]) -> Table:
@@ -266,11 +274,7 @@ def scale(
     nic --no-route --engines N --lanes N.
     """
     sizes = sizes_of(engines, lanes or [GROUP_LANES])
-    paces: list[Pace] = []
-    with new_progress(Console(stderr=True), bar=False) as progress:
-        task = progress.add_task("")
-        for size in sizes:
-            paces += measure_size(size, lambda text: progress.update(task, description=text), codec)
+    paces = measured(sizes, codec, measure)
     study.show(paces_table(paces), carried_table(paces, clock), links_table(paces, clock))
     clocks = {
         size_name(size): {
