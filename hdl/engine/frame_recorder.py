@@ -54,9 +54,10 @@ class FrameRecorder(wiring.Component):
 
     Two kinds of frames are recorded in pieces, which leave before the frame has ended; the last record, of
     what is left, is the frame's. A frame of more than 16384 bytes has pieces of that length. A frame that a
-    header check fails leaves unchanged, whatever follows. If no older record waits, it is cut through: its
-    first piece is what has come with its header, another follows with the next beat after :attr:`PACE`
-    cycles. While :attr:`MOST_PIECES` records wait, the piece grows.
+    header check fails leaves unchanged, whatever follows. If no older record waits, the frame is cut through.
+    Its first piece ends with the first beat that comes when its header is known or later. Each further piece
+    ends :attr:`PACE` cycles after the one before or later, with the next beat. While :attr:`MOST_PIECES`
+    records wait, no piece ends.
 
     Latency: :attr:`latency` cycles from a frame's last beat, or a piece's, to its record: 5 with 8 lanes, 6
     with 16. Two cycles while a frame is cut through. A record at most every cycle.
@@ -126,7 +127,8 @@ class FrameRecorder(wiring.Component):
         ends.let(late=ends.valid & ~ends.passes)
 
         # The header is held one cycle before the record needs it; the next frame's, one cycle later at the
-        # earliest. While a frame passes, its header has been there before, and no other record is on its way.
+        # earliest. While a frame is cut through, its header is held already, and no earlier record is in this
+        # pipeline. So its pieces and its own record take the short way.
         header = self.headers.payload.header
         held = Signal(ParsedHeader, reset_less=True)
         index = Signal(range(FLOW_SETS), reset_less=True)
@@ -151,7 +153,7 @@ class FrameRecorder(wiring.Component):
     def _passes(self, m: Module, ended: Value, alone: Value) -> Signal:
         """Return whether the frame that comes is cut through: from its header to its last beat."""
         beat = self.beats.payload
-        # High at the end if the header, which is due then, is that of the frame that still comes.
+        # The last bit is high in the cycle of a header if that header's frame has not ended yet.
         parsed = Signal(HeaderParser.latency_of(self.shape))
         completes = beat.second if self.shape.parsed_beat else beat.first
         m.d.sync += parsed.eq(Mux(ended, 0, Cat(completes, parsed)))

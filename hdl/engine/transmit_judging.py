@@ -44,7 +44,6 @@ class TransmitJudging(wiring.Component):
 
     def __init__(self, shape: EngineShape = USUAL):
         self.shape = shape
-        self.pace = self.pace_of(self.shape)
         super().__init__(
             {
                 "records": In(stream.Signature(FrameRecord)),  #: One per frame or piece, in order.
