@@ -10,14 +10,15 @@ import torch
 
 from ..codec import MAX_SCALE, Codec
 from ..codec.scaling import Scaling
+from ..collectives.agreement import MOST, is_whole
 from ..collectives.error_feedback import ErrorFeedback
 from ..system.text import brief
 from .host_copy import lanes_of, takes
 
 Kept = tuple[Mapping[Any, Any], Mapping[Any, Scaling]]
 """Residuals and usual scales."""
-_MOST = 1 << 62
-"""The largest count in a saved state."""
+COUNTS = range(MOST)
+"""What counts of steps may be, in a saved state and in a message."""
 
 
 class Fragment:
@@ -212,7 +213,7 @@ def check_number(name: str, value: Any, most: float) -> float:
 
 def check_count(name: str, value: Any) -> None:
     """Raise ``ValueError`` unless a number of a saved state counts something."""
-    if type(value) is not int or not 0 <= value < _MOST:
+    if not is_whole(value, COUNTS):
         raise ValueError(f"{name} must be a whole number of 0..2**62 - 1, not {brief(value)}")
 
 
