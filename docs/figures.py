@@ -8,7 +8,8 @@ which stamps the record with the date and the commit: one of main that has the c
 A page names what it shows in comments, which GitHub and the site hide:
 
 - ``<!-- figures: NAME -->``, above a table: a record's rows, and how they were measured;
-- ``<!-- figure: NAME > ROW > COLUMN -->7.85<!-- end -->``, inside a line of prose: one value.
+- ``<!-- figure: NAME > ROW > COLUMN -->7.85<!-- end -->``, inside a line of prose: one value;
+- ``{# figure: NAME > ROW > COLUMN #}7.85{# end #}``, in a template: one value, never bold.
 
 A line of figures.jsonl is a record with ``name``, ``columns`` and ``rows``. ``unit``, ``conditions``,
 ``command`` and ``state`` (the commit that recorded the rows, and its date) say what they are; ``like`` names
@@ -34,9 +35,10 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-PAGES = sorted([DOCS.parent / "README.md", *DOCS.glob("*.md")])
+VC709 = DOCS.parent / "boards" / "vc709" / "readme.md.j2"
+PAGES = sorted([DOCS.parent / "README.md", VC709, *DOCS.glob("*.md")])
 BLOCK = re.compile(r"^(<!-- figures: (.+) -->\n)(?:>.*\n)*(?:\n(?=\|))?(?:\|.*\n)*", re.MULTILINE)
-VALUE = re.compile(r"<!-- figure: ([^<]+) -->[^<]*<!-- end -->")
+VALUE = re.compile(r"((?:<!--|\{#) figure: ([^<{]+) (?:-->|#\}))[^<{]*(?=(?:<!--|\{#) end )")
 REFERENCE = re.compile(r"\{([^{}]+ > [^{}]+)\}")
 
 
@@ -95,7 +97,11 @@ class Figures:
     def page(self, text: str) -> str:
         """Return the text of a page with the present figures."""
         text = BLOCK.sub(lambda match: match[1] + self.table(match[2]), text)
-        return VALUE.sub(lambda match: f"<!-- figure: {match[1]} -->{self.value(match[1])}<!-- end -->", text)
+        return VALUE.sub(self._shown, text)
+
+    def _shown(self, match: re.Match[str]) -> str:
+        mark, value = match[1], self.value(match[2])
+        return mark + (value.strip("*") if mark.startswith("{#") else value)
 
 
 def _at(path: str, names: list[str], key: str) -> int:

@@ -18,11 +18,6 @@ transmit engine takes 4 cycles for it; one of 65 bytes every 71.2 ns, which is 3
 _VCO_MULTIPLE = 4
 """MMCM: 250 MHz x 4 = 1000 MHz, within the 600 to 1440 MHz of DS183 for speed grade -2."""
 
-_PAIR = {"paper": (185, "22,735", "28,123", "18.5"), "planes": (193, "20,234", "28,220", "18.5")}
-"""Of an engine pair by codec: MHz in the proxy flow, LUT, FF, RAMB36 (docs/results.md)."""
-_PROXY_MHZ = 150
-"""In that flow, the proxy for the streams' 250 MHz (docs/timing.md)."""
-
 
 def _target(board: Board, options: Options) -> Target:
     ports, ratio = options.ports or MAX_PORTS, options.clock_ratio
@@ -47,7 +42,6 @@ def _target(board: Board, options: Options) -> Target:
     resets.append(Reset("s_axil_aresetn", "low", "registers' bus"))
     interfaces.append(Interface("s_axil", "axil", "slave", "s_axil_aclk", ("s_axil_aresetn",), "registers"))
     context: dict[str, Any] = {"ports": ports, "ratio": ratio, "stream_mhz": board.clock_mhz}
-    context |= {"pair": _PAIR[options.codec], "proxy_mhz": _PROXY_MHZ}
     sources = {}
     if ratio is not None:
         context |= {"multiply": _VCO_MULTIPLE, "divide": float(_VCO_MULTIPLE * ratio)}
