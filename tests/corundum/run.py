@@ -25,10 +25,10 @@ from xml.etree import ElementTree
 from inceptionn.boards.corundum.target import APP_ID
 from inceptionn.commands.console import Output, Table
 from inceptionn.hdl.control.registers import REGISTERS
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
-from inceptionn.sim.golden.packets import SYN, tcp, udp
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, receive, transmit
+from inceptionn.sim.golden.packets import DESTINATION, SOURCE, SYN, tcp, udp
 from inceptionn.sim.golden.values import payload
-from inceptionn.wire import DEFAULT_TOS
+from inceptionn.wire import DEFAULT_TOS, PROTOCOL_TCP
 
 HERE = Path(__file__).resolve().parent
 URL = "https://github.com/corundum/corundum.git"
@@ -47,6 +47,8 @@ LINE_RATE = ((60, 64), (64, 64), (65, 64), (1514, 24), (9014, 16))
 """Size of untagged frames in bytes, and how many follow each other."""
 _HELD = ("CONTROL", "TOS")
 """Registers of which every bit that exists keeps what is written."""
+_IP, _L4 = 14, 34
+"""Offsets in the frames, which have neither a VLAN tag nor IP options."""
 LONGEST = 3600
 """Seconds that one simulation may take."""
 
@@ -55,47 +57,71 @@ class Unavailable(Exception):
     """The run cannot get what it needs; the text is the reason."""
 
 
-def _frames(source: random.Random) -> list[bytes]:
-    """Tagged and untagged ones, TCP and UDP, with gradients and with other values."""
+def _frames(source: random.Random, port: int) -> list[bytes]:
+    """Tagged and untagged ones, TCP and UDP, with gradients and with other values; a flow from ``port``."""
     sequence = 4 * source.getrandbits(20)
-    frames = [tcp(b"", sequence=sequence - 1, flags=SYN, tos=DEFAULT_TOS)]
+    frames = [tcp(b"", sequence=sequence - 1, flags=SYN, source_port=port)]
     for count in LANES:
         for kind in ("gradients", "fractions", "noise"):
             data = payload(kind, count, source.getrandbits(20))
-            frames.append(tcp(data, sequence=sequence, tos=DEFAULT_TOS))
+            frames.append(tcp(data, sequence=sequence, source_port=port))
             sequence += len(data)
-        frames.append(udp(data, tos=DEFAULT_TOS))
-        frames.append(udp(data, tos=0))
+        frames.append(udp(data, source_port=port, tos=DEFAULT_TOS))
+        frames.append(udp(data, source_port=port, tos=0))
     return frames
 
 
-def _step(sent: bytes, result: Result) -> dict[str, Any]:
+def _left_to_the_nic(frame: bytes) -> tuple[bytes, tuple[int, int]]:
+    """Return a frame whose checksum the NIC is to insert, as Linux sends it (``CHECKSUM_PARTIAL``).
+
+    The field holds the sum of the pseudo header. What comes second says where the NIC inserts: the TCP or
+    UDP header's offset in the frame, from where it adds up all bytes, and the field's offset in that header.
+    """
+    protocol, length = frame[_IP + 9], len(frame) - _L4
+    at = _L4 + (field := 16 if protocol == PROTOCOL_TCP else 6)
+    seed = checksum.fold(checksum.pseudo_header_sum(SOURCE, DESTINATION, protocol, length))
+    return frame[:at] + seed.to_bytes(2, "big") + frame[at + 2 :], (_L4, field)
+
+
+def _step(sent: bytes, result: Result, **more: Any) -> dict[str, Any]:
     sure = len(result.frame) if result.unspecified_from is None else result.unspecified_from
-    return {"sent": sent.hex(), "frame": result.frame.hex(), "sure": sure}
+    return {"sent": sent.hex(), "frame": result.frame.hex(), "sure": sure, **more}
+
+
+def _traffic(frames: list[bytes], offload: bool) -> dict[str, Any]:
+    """Both directions of ``frames``, and by how much the counters rise; the NIC inserts if ``offload``."""
+    config, flows, counted = EngineConfig(), FlowTable(), Counter[str]()
+    tx, rx = [], []
+    for frame in frames:
+        out = transmit(frame, config, flows)
+        back = receive(out.frame, config)
+        counted[f"TX_{out.verdict.name}"] += 1
+        counted[f"RX_{back.verdict.name}"] += 1
+        sent, insert = _left_to_the_nic(frame) if offload else (frame, ())
+        tx.append(_step(sent, out, insert=insert))
+        rx.append(_step(out.frame, back, sum=checksum.fold(checksum.word_sum(back.frame[_IP:]))))
+    for way in ("TX", "RX"):
+        counted |= {f"{way}_FRAMES_IN": len(tx), f"{way}_FRAMES_OUT": len(tx)}
+    counters = {name: (REGISTERS[name].offset, number) for name, number in sorted(counted.items())}
+    return {"tx": tx, "rx": rx, "counters": counters}
 
 
 def plan(seed: int = 1) -> dict[str, Any]:
     """Work out what the bench sends and expects: the golden model's answers, as JSON values.
 
-    Its keys are ``tx`` and ``rx``, which are lists of steps, ``registers``, ``counters`` and ``line_rate``.
+    Its keys are ``registers``, ``tagged`` and ``offloads``, each the traffic of a stage, and ``line_rate``.
     """
-    config, flows, counted = EngineConfig(), FlowTable(), Counter[str]()
-    tx, rx = [], []
-    for frame in _frames(random.Random(seed)):
-        out = transmit(frame, config, flows)
-        back = receive(out.frame, config)
-        counted[f"TX_{out.verdict.name}"] += 1
-        counted[f"RX_{back.verdict.name}"] += 1
-        tx.append(_step(frame, out))
-        rx.append(_step(out.frame, back))
-    for way in ("TX", "RX"):
-        counted |= {f"{way}_FRAMES_IN": len(tx), f"{way}_FRAMES_OUT": len(tx)}
+    source = random.Random(seed)
     registers = [
         {"name": r.name, "offset": r.offset, "reset": r.reset, "mask": r.mask, "held": r.name in _HELD}
         for r in REGISTERS
     ]
-    counters = {name: (REGISTERS[name].offset, number) for name, number in sorted(counted.items())}
-    return {"tx": tx, "rx": rx, "registers": registers, "counters": counters, "line_rate": LINE_RATE}
+    return {
+        "registers": registers,
+        "tagged": _traffic(_frames(source, 40000), offload=False),
+        "offloads": _traffic(_frames(source, 40001), offload=True),
+        "line_rate": LINE_RATE,
+    }
 
 
 def _call(command: Sequence[str | Path], what: str, limit: float = 600) -> None:
@@ -174,7 +200,7 @@ def configuration(
     folder = build / f"{subject}-{width}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    stages = ["line_rate"] if block is None else ["registers", "tagged", "line_rate"]
+    stages = ["line_rate"] if block is None else ["registers", "tagged", "offloads", "line_rate"]
     expected = folder / "plan.json"
     expected.write_text(json.dumps(plan()))
     job = {
