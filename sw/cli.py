@@ -49,7 +49,7 @@ def _reproduce(name: str, help: str) -> Command:
     return Command("inceptionn.evaluate.reproduce.command", name, "bench", help)
 
 
-COMMANDS = {
+HOST = {
     "encode": Command("inceptionn.commands.files", "encode", "plot", "Compress a .npy array into a message."),
     "decode": Command("inceptionn.commands.files", "decode", "plot", "Restore the array from a message."),
     "inspect": Command(
@@ -62,7 +62,8 @@ COMMANDS = {
         "inceptionn.tos.process_sockets", "untag_command", "", "Remove the mark from a connection."
     ),
     "doctor": Command("inceptionn.commands.doctor", "doctor", "", "Report what this host supports."),
-    "pays": Command("inceptionn.evaluate.pays.command", "pays", "plot", "Predict whether compression pays."),
+}
+HARDWARE = {
     "generate": Command("inceptionn.boards.generate", "generate", "hdl", "Write a board's Verilog."),
     "bring-up": Command(
         "inceptionn.boards.bring_up.project", "bring_up", "hdl", "Write a self-test design for a bare board."
@@ -101,6 +102,24 @@ COMMANDS = {
     "replay": Command(
         "inceptionn.sim.replay.replay", "replay", "sim", "Drive captured traffic through the NIC."
     ),
+    "cluster": Command(
+        "",
+        "",
+        "sim",
+        "Run programs on virtual hosts with NICs in Verilog.",
+        {
+            "run": Command(
+                "inceptionn.sim.cluster.commands", "run", "sim", "Run a program on virtual hosts."
+            ),
+            "bench": Command("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
+            "clean": Command(
+                "inceptionn.sim.cluster.commands", "clean", "sim", "Remove what killed runs left."
+            ),
+        },
+    ),  # fmt: skip
+}
+MEASURE = {
+    "pays": Command("inceptionn.evaluate.pays.command", "pays", "plot", "Predict whether compression pays."),
     "bench": Command(
         "",
         "",
@@ -146,21 +165,6 @@ COMMANDS = {
             "gradiveq": _reproduce("gradiveq", "GradiVeQ, Section 4: ratio, accuracy, aggregation."),
         },
     ),
-    "cluster": Command(
-        "",
-        "",
-        "sim",
-        "Run programs on virtual hosts with NICs in Verilog.",
-        {
-            "run": Command(
-                "inceptionn.sim.cluster.commands", "run", "sim", "Run a program on virtual hosts."
-            ),
-            "bench": Command("inceptionn.sim.cluster.bench", "bench", "sim", "Measure how fast it is."),
-            "clean": Command(
-                "inceptionn.sim.cluster.commands", "clean", "sim", "Remove what killed runs left."
-            ),
-        },
-    ),  # fmt: skip
     "scale": Command(
         "inceptionn.sim.scaling", "scale", "sim", "Compute which link a number of engines can carry."
     ),
@@ -172,6 +176,7 @@ COMMANDS = {
         "inceptionn.boards.measure.timing", "timing", "timing", "Place and route, and print clock and area."
     ),
 }
+COMMANDS = HOST | HARDWARE | MEASURE
 
 # Newer versions of typer carry click inside, older ones use the installed one; this finds either's.
 _UsageError: Any = typer.BadParameter.__bases__[0]
@@ -193,13 +198,16 @@ def _load(name: str, command: Command) -> Any:
     """
     if command.commands is not None:
         group = typer.Typer(
-            cls=_group(command.commands), add_completion=False, no_args_is_help=True, rich_markup_mode=None
+            cls=_group({"Commands": command.commands}),
+            add_completion=False,
+            no_args_is_help=True,
+            rich_markup_mode=None,
         )
         group.callback(help=command.help)(lambda: None)
         return typer.main.get_command(group)
     function = getattr(import_module(command.module), command.function)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(function)
+    app.command(name, cls=_Command)(function)
     return _with_plain_types(typer.main.get_command(app))
 
 
@@ -213,11 +221,28 @@ def _with_plain_types(command: Any) -> Any:
     return command
 
 
-def _group(commands: dict[str, Command]) -> type[TyperGroup]:
-    """Make a group of commands.
+class _Command(TyperCommand):
+    """A command whose help has a section for each ``rich_help_panel`` of its options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                title = getattr(parameter, "rich_help_panel", None) or usual
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _group(sections: dict[str, dict[str, Command]]) -> type[TyperGroup]:
+    """Make a group of commands, by the sections of its help.
 
     For ``--help`` it has names and one line each; a command is loaded when called.
     """
+    commands = {name: command for section in sections.values() for name, command in section.items()}
+    widest = max(map(len, commands))
 
     class _Commands(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -228,6 +253,11 @@ def _group(commands: dict[str, Command]) -> type[TyperGroup]:
                 return None
             return TyperCommand(cmd_name, help=commands[cmd_name].help)
 
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            for title, section in sections.items():
+                with formatter.section(title):
+                    formatter.write_dl([(f"{name:{widest}}", each.help) for name, each in section.items()])
+
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             if args and args[0] not in commands and not args[0].startswith("-"):
                 ctx.fail(f"No such command {args[0]!r}{nearest(args[0], commands)}.")
@@ -237,7 +267,11 @@ def _group(commands: dict[str, Command]) -> type[TyperGroup]:
     return _Commands
 
 
-app = typer.Typer(cls=_group(COMMANDS), no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=_group({"Host": HOST, "Hardware": HARDWARE, "Measure": MEASURE}),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 def _print_version(wanted: bool) -> None:

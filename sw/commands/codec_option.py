@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The options ``--codec``, ``--mode``, ``--bound`` and ``--bf16``: the same words in every command."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import typer
 
@@ -19,13 +20,23 @@ from ..wire import (
     codec_spec,
 )
 
+
+def exponent(text: str | int) -> int:
+    """Read k from 10, 2^-10 or 2**-10: all are the bound 2**-10. A usage error for any other text."""
+    match = re.fullmatch(r"(?:2(?:\^|\*\*)-)?([0-9]{1,3})", str(text).strip())
+    if match is None:
+        raise typer.BadParameter(f"must be k of the bound 2^-k, such as 10 or 2^-10, not {text!r}")
+    return int(match[1])
+
+
+def bound(text: str, *names: str, **options: Any) -> Any:
+    """Make an option for k of an error bound 2**-k, as `exponent` reads it. ``options``: of typer's."""
+    return whole(MIN_K, MAX_K, text, *names, **{"parser": exponent, "metavar": "K", **options})
+
+
 CodecOption = Annotated[str | None, typer.Option("--codec", metavar="CODEC", help=f"{' or '.join(CODECS)}.")]
-ModeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mode", metavar="MODE", help="Of the paper's codec: bounded, or literal for its Algorithm 2."
-    ),
-]
+MODE_HELP = "Of the paper's codec: bounded, or literal for its Algorithm 2."
+ModeOption = Annotated[str | None, typer.Option("--mode", metavar="MODE", help=MODE_HELP)]
 
 # Those of hardware.
 _NEEDED = f"--codec {' or '.join(BF16_CODECS)}"
@@ -37,7 +48,7 @@ PaperMode = Annotated[
     str | None,
     one_of(MODES, f"Mode of the paper's codec: {{}}; default: {DEFAULT_MODE}.", "--mode", metavar="MODE"),
 ]
-NicBound = Annotated[int, whole(MIN_K, MAX_K, "Error bound 2^-K of the NICs.", "--bound", metavar="K")]
+NicBound = Annotated[int, bound("Error bound 2^-K of the NICs.", "--bound")]
 
 
 def check_bf16(codec: str | None, bf16: bool) -> None:

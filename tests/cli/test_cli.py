@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line: help, version, errors in one line, exit status."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,21 @@ def test_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert out.startswith(f"Usage: inceptionn {command} ")
     assert "--help" in out
+
+
+def test_help_has_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, sections in (
+        (["--help"], ["Options", "Host", "Hardware", "Measure"]),
+        (["bench", "--help"], ["Options", "Commands"]),
+        (["inspect", "--help"], ["Arguments", "Options"]),
+        (
+            ["pays", "--help"],
+            ["Training", "Network", "Compression", "Rates of hosts and devices", "Simulation", "Options"],
+        ),
+    ):
+        assert cli.main(words) == 0
+        out = capsys.readouterr().out
+        assert re.findall(r"^(\S.*):$", out, re.MULTILINE) == sections, words
 
 
 def test_help_shows_the_type_of_one_value(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,8 @@ import typer
 from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant, converted
 from ...collectives import Scale, check_scale
 from ...commands import report
-from ...commands.codec_option import ModeOption, chosen
+from ...commands.codec_option import MODE_HELP, chosen
+from ...commands.codec_option import bound as bound_option
 from ...commands.study import Study, measurement
 from ...netns import rate_text
 from ...system.options import one_of, usage_error
@@ -31,9 +32,14 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ns": 1e-9, "us": 1e
           "s": 1.0}  # fmt: skip
 
 
-def _given(metavar: str, help: str) -> Any:
-    """Make an option with a name for its value."""
-    return typer.Option(metavar=metavar, help=help)
+# The sections of the help.
+TRAINING, NETWORK, COMPRESSION = "Training", "Network", "Compression"
+RATES, SIMULATION = "Rates of hosts and devices", "Simulation"
+
+
+def _given(section: str, help: str, metavar: str | None = None) -> Any:
+    """Make an option in a section of the help, with a name for its value if one is given."""
+    return typer.Option(metavar=metavar, help=help, rich_help_panel=section)
 
 
 _CODEC_HELP = (
@@ -47,34 +53,48 @@ _RATIO_HELP = f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(T
 @measurement("pays", plot=True)
 def pays(
     study: Study,
-    model: Annotated[str, _given("SIZE", "Bytes of the gradient, such as 98MB.")] = "98MB",
-    step_time: Annotated[str, _given("TIME", "Training step without the exchange, such as 150ms.")] = "150ms",
-    nodes: Annotated[int, typer.Option(help="Hosts.")] = 4,
-    bandwidth: Annotated[str, _given("RATE", "Bandwidth of each host's link, such as 10g.")] = "10g",
-    latency: Annotated[str, _given("TIME", "One-way latency between two hosts.")] = "10us",
-    topology: Annotated[Topology, one_of(TOPOLOGIES, "{}.")] = "ring",
-    where: Annotated[Where, one_of(WHERE, "What compresses: {}.")] = "nic",
-    codec: Annotated[str | None, _given("CODEC", _CODEC_HELP)] = None,
-    mode: ModeOption = None,
-    bound: report.Bound = 10,
-    scale: Annotated[str | None, _given("EXPONENT", _SCALE_HELP)] = None,
-    ratio: Annotated[str, typer.Option(help=_RATIO_HELP)] = SYNTHETIC,
-    gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.")] = "float32",
-    buckets: Annotated[int, typer.Option(help="Exchanges per step.")] = 1,
-    overlap: Annotated[float, typer.Option(help="Share of the step that can overlap with exchanges.")] = 0.0,
-    group_size: Annotated[int | None, typer.Option(help="Hosts per group of the hierarchy.")] = None,
-    oversubscription: Annotated[float, typer.Option(help="That of the bandwidth across groups.")] = 1.0,
-    down: Annotated[bool, typer.Option("--down", help="Compress what aggregator or servers return.")] = False,
-    mtu: Annotated[int, typer.Option(help="Largest IP packet in bytes.")] = 1500,
-    codec_rate: Annotated[str | None, _given("RATE", "Bytes/s of a software codec; else measured.")] = None,
-    tcp_rate: Annotated[str | None, _given("RATE", "Bytes/s of one processor's TCP; else measured.")] = None,
-    engine_rate: Annotated[str, _given("RATE", "Bits of values/s of a NIC's engines.")] = ENGINES,
-    cable: Annotated[str, _given("RATE", "Between a host and its inline device.")] = "1g",
-    simulated: Annotated[
-        bool, typer.Option("--simulate", help="Also simulate host by host (ring, hierarchical).")
+    model: Annotated[str, _given(TRAINING, "Bytes of the gradient, such as 98MB.", "SIZE")] = "98MB",
+    step_time: Annotated[
+        str, _given(TRAINING, "Training step without the exchange, such as 150ms.", "TIME")
+    ] = "150ms",
+    gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.", rich_help_panel=TRAINING)] = "float32",
+    buckets: Annotated[int, _given(TRAINING, "Exchanges per step.")] = 1,
+    overlap: Annotated[float, _given(TRAINING, "Share of the step that can overlap with exchanges.")] = 0.0,
+    nodes: Annotated[int, _given(NETWORK, "Hosts.")] = 4,
+    bandwidth: Annotated[str, _given(NETWORK, "Bandwidth of each host's link, such as 10g.", "RATE")] = "10g",
+    latency: Annotated[str, _given(NETWORK, "One-way latency between two hosts.", "TIME")] = "10us",
+    mtu: Annotated[int, _given(NETWORK, "Largest IP packet in bytes.")] = 1500,
+    topology: Annotated[Topology, one_of(TOPOLOGIES, "{}.", rich_help_panel=NETWORK)] = "ring",
+    group_size: Annotated[int | None, _given(NETWORK, "Hosts per group of the hierarchy.")] = None,
+    oversubscription: Annotated[float, _given(NETWORK, "That of the bandwidth across groups.")] = 1.0,
+    where: Annotated[Where, one_of(WHERE, "What compresses: {}.", rich_help_panel=COMPRESSION)] = "nic",
+    codec: Annotated[str | None, _given(COMPRESSION, _CODEC_HELP, "CODEC")] = None,
+    mode: Annotated[str | None, _given(COMPRESSION, MODE_HELP, "MODE")] = None,
+    bound: Annotated[int, bound_option("Error bound 2**-k.", rich_help_panel=COMPRESSION)] = 10,
+    scale: Annotated[str | None, _given(COMPRESSION, _SCALE_HELP, "EXPONENT")] = None,
+    ratio: Annotated[str, _given(COMPRESSION, _RATIO_HELP)] = SYNTHETIC,
+    down: Annotated[
+        bool,
+        typer.Option(
+            "--down", help="Compress what aggregator or servers return.", rich_help_panel=COMPRESSION
+        ),
     ] = False,
-    jitter: Annotated[float, typer.Option(help="Mean random delay of a simulated step, over it.")] = 0.1,
-    seed: report.Seed = 1,
+    codec_rate: Annotated[
+        str | None, _given(RATES, "Bytes/s of a software codec; else measured.", "RATE")
+    ] = None,
+    tcp_rate: Annotated[
+        str | None, _given(RATES, "Bytes/s of one processor's TCP; else measured.", "RATE")
+    ] = None,
+    engine_rate: Annotated[str, _given(RATES, "Bits of values/s of a NIC's engines.", "RATE")] = ENGINES,
+    cable: Annotated[str, _given(RATES, "Between a host and its inline device.", "RATE")] = "1g",
+    simulated: Annotated[
+        bool,
+        typer.Option(
+            "--simulate", help="Also simulate host by host (ring, hierarchical).", rich_help_panel=SIMULATION
+        ),
+    ] = False,
+    jitter: Annotated[float, _given(SIMULATION, "Mean random delay of a simulated step, over it.")] = 0.1,
+    seed: Annotated[int, report.whole(0, 2**32 - 1, "Of the data.", rich_help_panel=SIMULATION)] = 1,
 ) -> None:
     """Predict the time of a training step with compression and its speed-up, and say whether it pays.
 
