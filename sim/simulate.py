@@ -72,7 +72,9 @@ def component(name: str) -> Entry:
     """
     known = benches()
     if name not in known:
-        raise ValueError(f"module must be one of {', '.join(known)}, not {name!r}{nearest(name, known)}")
+        hint = nearest(name, known)
+        choice = "one that --list prints" if hint else f"one of {', '.join(known)}"
+        raise ValueError(f"module must be {choice}, not {name!r}{hint}")
     return CATALOGUE[CATALOGUE[name].within or name]
 
 

@@ -182,6 +182,7 @@ COMMANDS = HOST | HARDWARE | MEASURE
 _UsageError: Any = typer.BadParameter.__bases__[0]
 _ClickException: Any = _UsageError.__bases__[0]
 
+_NUMBERS = {"int": "a whole number", "float": "a number"}
 _INTERRUPTED = 130
 _BAD_INPUT = (
     ValueError, TypeError, ModuleNotFoundError,
@@ -260,7 +261,8 @@ def _group(sections: dict[str, dict[str, Command]]) -> type[TyperGroup]:
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             if args and args[0] not in commands and not args[0].startswith("-"):
-                ctx.fail(f"No such command {args[0]!r}{nearest(args[0], commands)}.")
+                near = nearest(args[0], commands)
+                ctx.fail(f"No such command {args[0]!r}{near}; {ctx.command_path} --help lists them.")
             name, found, rest = super().resolve_command(ctx, args)
             return (name, found, rest) if name is None else (name, _load(name, commands[name]), rest)
 
@@ -347,13 +349,28 @@ def _text(error: Any) -> str:
 
     Of a long one, such as a tool's output, it has the first and the last line.
     """
-    text: str = error.format_message() if isinstance(error, _ClickException) else str(error)
+    text = _usage_text(error) if isinstance(error, _ClickException) else str(error)
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         text = f"{error.strerror}: {str(error.filename)!r}"
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if len(lines) > _MOST_LINES:
         lines = [lines[0], "...", lines[-1], "(all of it: inceptionn --traceback ...)"]
     return printable(" ".join(lines))
+
+
+def _usage_text(error: Any) -> str:
+    """Return a usage error's text, with the value that is no number, or the option that is near."""
+    if hasattr(error, "possibilities"):
+        known = [name for each in error.ctx.command.get_params(error.ctx) for name in each.opts]
+        return f"No such option: {error.option_name}{nearest(error.option_name, known)}"
+    if hasattr(
+        error.__cause__, "errors"
+    ):  # newer versions of typer say what Pydantic does, without the value
+        found = error.__cause__.errors()[0]
+        if kind := _NUMBERS.get(found["type"].partition("_")[0]):
+            error.message = f"must be {kind}, not {found['input']!r}"
+    text: str = error.format_message()
+    return text
 
 
 def _fail(line: str, status: int) -> int:

@@ -25,7 +25,7 @@ from ..system import atomic_file, npy_file
 from ..system.options import one_of, regular, usage_error
 from ..system.text import printable
 from .choice import MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
-from .codec_option import CodecOption, ModeOption, chosen
+from .codec_option import CodecOption, ModeOption, chosen, exponent
 from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
 from .user_codec import UserCodec, user_codec
 
@@ -34,7 +34,10 @@ DTYPES = ("float32", "float16", "bfloat16")
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 BAR = 40
 """Characters of the longest bar of a histogram."""
-Bound = Annotated[int, typer.Option("--bound", "-k", help="The error bound is 2**-k: k = 1..14.")]
+Bound = Annotated[
+    int,
+    typer.Option("--bound", "-k", parser=exponent, metavar="K", help="The error bound is 2**-k: k = 1..14."),
+]
 Scale = Annotated[str, typer.Option(help="Exponent of the power of two that multiplies the values, or auto.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 

@@ -10,8 +10,10 @@ import typer
 from ..netns import bits_per_second
 from ..system.options import one_of, regular
 from ..system.options import whole as whole
+from ..system.text import nearest
+from .codec_option import bound
 
-Bound = Annotated[int, whole(1, 14, "Error bound 2**-k.")]
+Bound = Annotated[int, bound("Error bound 2**-k.")]
 Seed = Annotated[int, whole(0, 2**32 - 1, "Of the data.")]
 FirstSeed = Annotated[int, whole(0, 2**31, "Of the first training; each further one has the next.")]
 
@@ -75,7 +77,8 @@ def choices(text: str, allowed: Sequence[str], option: str) -> list[str]:
     found = words(text, option, f"of {', '.join(allowed)}")
     for word in found:
         if word not in allowed:
-            raise typer.BadParameter(f"{option} takes {', '.join(allowed)}, not {word!r}")
+            hint = nearest(word, allowed)
+            raise typer.BadParameter(f"{option} takes {', '.join(allowed)}, not {word!r}{hint}")
     return found
 
 

@@ -22,7 +22,7 @@ def bits_per_second(rate: str | float) -> float:
     """
     value = _parsed(rate, _RATE, _PREFIX, "rate", "a number of bits per second such as '100m', '1g' or '10g'")
     if not LEAST_RATE <= value <= MOST_RATE:
-        raise ValueError(f"rate must be 8 kbit/s to 1 Tbit/s, not {rate!r}")
+        raise ValueError(f"rate must be 8 kbit/s to 1 Tbit/s, not {rate!r}; 10 Gbit/s is '10g'")
     return value
 
 

@@ -29,6 +29,8 @@ def brief(value: Any) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'ring'?)`` for a name that is close to a known one, else nothing."""
-    found = get_close_matches(name.lower(), known, 1)
+    """Return `` (did you mean 'ring'?)`` for what begins a known name or is close to one, else nothing."""
+    known, name = list(known), name.lower()
+    begun = [each for each in known if len(name) > 2 and each.startswith(name)]
+    found = begun or get_close_matches(name, known, 1)
     return f" (did you mean {found[0]!r}?)" if found else ""
