@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,15 +115,22 @@ class Choice(Effect):
 def choices(values: NDArray[np.float32], scales: Iterable[int], item: int = LANE_BYTES) -> list[Choice]:
     """Measure both codecs at several bounds and every scale on a float32 array of one dimension.
 
+    `BOUNDS` leave out every other one. So the best of them is also measured at the next coarser bound;
+    otherwise an odd scale, whose bounds lie between those without a scale, would seem worse than none.
     ``item``: bytes of a raw value, for the ratio. O(size) each.
     """
-    found = []
-    for scale in scales:
-        for variant in DEFAULTS:
-            for k in BOUNDS:
-                effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}", item)
-                found.append(Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect)))
+    found: list[Choice] = []
+    for scale, variant in product(scales, DEFAULTS):
+        measured = [_choice(values, variant, k, scale, item) for k in BOUNDS]
+        if best := recommended(measured):
+            measured.append(_choice(values, variant, best.k - 1, scale, item))
+        found += measured
     return found
+
+
+def _choice(values: NDArray[np.float32], variant: Variant, k: int, scale: int, item: int) -> Choice:
+    effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}", item)
+    return Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect))
 
 
 def effect_of(

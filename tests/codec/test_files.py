@@ -175,7 +175,7 @@ def test_inspect_recommends(gradients: Path, capsys: pytest.CaptureFixture[str])
         assert each["energy_kept"] == pytest.approx(energy[y != 0].sum() / energy.sum())
         assert each["bias"] == pytest.approx(np.abs(y).sum() / np.abs(x, dtype=np.float64).sum() - 1)
     good = [each for each in found["choices"] if each["relative_error"] <= 0.1]
-    assert found["recommended"] == max(good, key=lambda each: each["ratio"])
+    assert found["recommended"] == max(good, key=lambda each: (each["ratio"], each["scale"] != 0))
     assert found["recommended"]["codec"] == "planes"
 
 
@@ -364,3 +364,18 @@ def test_scale_auto_is_recommended_where_it_is_the_same(
     np.save(tmp_path / "g.npy", np.linspace(-0.9, 0.9, 5000, dtype=np.float32))
     assert cli.main(["inspect", str(tmp_path / "g.npy")]) == 0
     assert "scale='auto')" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scale", ["0", "auto"])
+def test_scale_auto_is_recommended_although_the_bounds_of_the_table_lie_between(
+    scale: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scale 2**1 makes 2**-5 of what is 2**-6 without it."""
+    x = np.random.default_rng(1).normal(scale=0.1, size=20_000).astype(np.float32)
+    np.save(tmp_path / "g.npy", x)
+    assert cli.main(["inspect", str(tmp_path / "g.npy"), "--scale", scale]) == 0
+    out = capsys.readouterr().out
+    ratio = x.nbytes / len(Codec(2**-6, "planes").compress(x))
+    assert f"recommended: --codec planes --bound 5 --scale 1 (1:{ratio:.2f}, " in out
+    assert "in training: CompressState(codec=Codec(2**-5, 'planes'), scale='auto')" in out
+    assert "planes 2**-5" not in out
