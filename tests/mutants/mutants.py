@@ -23,7 +23,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +43,8 @@ from inceptionn.system import atomic_file
 from inceptionn.system.programs import usable_processors
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "prove"))
+sys.path += [str(ROOT / "tests" / name) for name in ("prove", "support")]
+import change  # noqa: E402
 import records  # noqa: E402
 
 BENCHES = ROOT / "tests" / "hdl"
@@ -251,24 +251,12 @@ def parts(module: ModuleType, found: dict[str, int], steps: int = 0) -> dict[str
 
 
 def touched() -> list[str]:
-    """Three components that have changed since the branch left main, first those that a change is nearest to.
-
-    `FIXED` if none has.
-    """
-    git = ["git", "-C", str(ROOT)]
-    for base in ("origin/main", "main~1", "HEAD~1"):
-        merge_base = [*git, "merge-base", "HEAD", base]
-        found = subprocess.run(merge_base, capture_output=True, text=True, check=False)
-        if found.returncode == 0:
-            names = [*git, "diff", "--name-only", found.stdout.strip(), "--", "hdl"]
-            changed = set(subprocess.run(names, capture_output=True, text=True, check=True).stdout.split())
-            steps = dict(distances(changed)) if changed else {}
-            if steps:
-                chosen = sorted(steps, key=steps.__getitem__)
-                if chosen[3:]:
-                    print(f"changed too, and not judged here: {', '.join(chosen[3:])}")
-                return chosen[:3]
-    return list(FIXED)
+    """Three components that the change reaches, the nearest to it first; `FIXED` if it reaches none."""
+    steps = dict(distances(change.changed() or set()))
+    chosen = sorted(steps, key=steps.__getitem__)
+    if chosen[3:]:
+        print(f"changed too, and not judged here: {', '.join(chosen[3:])}")
+    return chosen[:3] or list(FIXED)
 
 
 def distances(changed: set[str]) -> Iterator[tuple[str, int]]:
