@@ -2,9 +2,10 @@
 """The effect of a codec on an array, and the choice of codec and bound."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from itertools import product
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,22 +116,27 @@ class Choice(Effect):
 def choices(values: NDArray[np.float32], scales: Iterable[int], item: int = LANE_BYTES) -> list[Choice]:
     """Measure both codecs at several bounds and every scale on a float32 array of one dimension.
 
-    `BOUNDS` leave out every other one. So the best of them is also measured at the next coarser bound;
-    otherwise an odd scale, whose bounds lie between those without a scale, would seem worse than none.
     ``item``: bytes of a raw value, for the ratio. O(size) each.
     """
-    found: list[Choice] = []
-    for scale, variant in product(scales, DEFAULTS):
-        measured = [_choice(values, variant, k, scale, item) for k in BOUNDS]
-        if best := recommended(measured):
-            measured.append(_choice(values, variant, best.k - 1, scale, item))
-        found += measured
+    found = []
+    for scale in scales:
+        for variant in DEFAULTS:
+            for k in BOUNDS:
+                effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}", item)
+                found.append(Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect)))
     return found
 
 
-def _choice(values: NDArray[np.float32], variant: Variant, k: int, scale: int, item: int) -> Choice:
-    effect = effect_of(Codec(2.0**-k, *variant), values, scale, f"{variant.name} 2**-{k}", item)
-    return Choice(**variant._asdict(), k=k, scale=scale, **asdict(effect))
+def between(found: Iterable[Choice], values: NDArray[np.float32], item: int = LANE_BYTES) -> Iterator[Choice]:
+    """Measure each codec and scale at the bound after its best one of `choices`, which `BOUNDS` leave out.
+
+    Without it, an odd scale would seem worse than none: its bounds lie between those without a scale.
+    """
+    for _, group in groupby(found, attrgetter("variant", "scale")):
+        if best := recommended(group):
+            k, variant = best.k - 1, best.variant
+            effect = effect_of(Codec(2.0**-k, *variant), values, best.scale, f"{variant.name} 2**-{k}", item)
+            yield replace(best, k=k, **asdict(effect))
 
 
 def effect_of(

@@ -24,7 +24,16 @@ from ..message import STREAMS, Header
 from ..system import atomic_file, npy_file
 from ..system.options import one_of, regular, usage_error
 from ..system.text import printable
-from .choice import BOUNDS, MOST_RELATIVE_ERROR, Choice, Effect, Errors, choices, effect_of, recommended
+from .choice import (
+    MOST_RELATIVE_ERROR,
+    Choice,
+    Effect,
+    Errors,
+    between,
+    choices,
+    effect_of,
+    recommended,
+)
 from .codec_option import CodecOption, ModeOption, chosen, exponent
 from .console import STANDARD_OUTPUT, Console, JsonFile, Output, PlotFile, Table, new_figure, write_plot
 from .user_codec import UserCodec, user_codec
@@ -200,11 +209,11 @@ def _inspect_array(
     _print_errors(console, errors)
     auto_scale = scale_exponent(values, wire.PLANES.codec)
     scales = sorted({0, auto_scale}, key=abs) if scale == "0" else [used]
-    found = choices(values, scales, array.itemsize)
+    table = choices(values, scales, array.itemsize)
+    found = [*table, *between(table, values, array.itemsize)]
     best = recommended(found)
     effect = None if other is None else effect_of(other, values, item=array.itemsize)
-    shown = [each for each in found if each.scale == used and each.k in BOUNDS]
-    _print_choices(console, shown, best, auto_scale, effect)
+    _print_choices(console, [each for each in table if each.scale == used], best, auto_scale, effect)
     if strange := values.size - int(np.isfinite(values).sum()):
         console.print(
             f"{strange} values are NaN or infinite: they are sent unchanged, count in no error here, and "
