@@ -5,13 +5,41 @@ import random
 from collections import defaultdict
 from typing import Any
 
+from amaranth.lib.data import Layout
 from cocotb.triggers import FallingEdge
 
 from inceptionn.sim.testbench import TestBench
 
+Places = dict[str, tuple[int, int, "Places"]]
+"""Offset, mask and, of a structure, places within it, of each field of a layout."""
 
-def _number(value: Any) -> int:
-    return int(value) if isinstance(value, int) else int(value.as_bits())
+
+def places_of(shape: Any) -> Places:
+    """Return the places of a structure's fields, of others none; Amaranth works them out at each look."""
+    try:
+        layout = Layout.cast(shape)
+    except TypeError:
+        return {}
+    return {name: (field.offset, (1 << field.width) - 1, places_of(field.shape)) for name, field in layout}
+
+
+class Fields:
+    """A word by the names of its fields, as `amaranth.lib.data.Const`; none is signed."""
+
+    def __init__(self, places: Places, word: int):
+        self._places, self._word = places, word
+
+    def __getitem__(self, name: str) -> Any:
+        offset, mask, inside = self._places[name]
+        bits = self._word >> offset & mask
+        return Fields(inside, bits) if inside else bits
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def as_bits(self) -> int:
+        """Return the word."""
+        return self._word
 
 
 def _text(value: int | dict[str, int]) -> str:
@@ -41,7 +69,7 @@ class Lockstep(TestBench):
         layouts: dict[str, Any] | None = None,
     ):
         super().__init__(dut)
-        self._layouts = layouts or {}
+        self._places = {name: places_of(layout) for name, layout in (layouts or {}).items()}
         self.now = 0
         self.limit = limit
         self.checked = 0
@@ -62,18 +90,17 @@ class Lockstep(TestBench):
         """Return an output of the present cycle."""
         return int(getattr(self.dut, name).value)
 
-    def fields(self, name: str) -> Any:
+    def fields(self, name: str) -> Fields:
         """Return an output of the present cycle, by its fields."""
-        return self._layouts[name].from_bits(self.read(name))
+        return Fields(self._places[name], self.read(name))
 
     def write(self, name: str, value: int | dict[str, int]) -> None:
         """Drive an input from now on; fields that ``value`` does not name are noise."""
         if isinstance(value, dict):
-            layout = self._layouts[name]
-            noise = {field: random.getrandbits(place.width) for field, place in layout}
             word = 0
-            for field, place in layout:
-                word |= (noise | value)[field] << place.offset
+            for field, (offset, mask, _) in self._places[name].items():
+                noise = random.getrandbits(mask.bit_length())
+                word |= value.get(field, noise) << offset
             value = word
         getattr(self.dut, name).value = value
 
@@ -86,8 +113,8 @@ class Lockstep(TestBench):
         expected = self._due.pop(self.now, {})
         for name, value in (self._quiet | expected if expected else self._quiet).items():
             if isinstance(value, dict):
-                fields = self.fields(name)
-                found: Any = {field: _number(fields[field]) for field in value}
+                word, places = self.read(name), self._places[name]
+                found: Any = {field: word >> places[field][0] & places[field][1] for field in value}
             else:
                 found = self.read(name)
             assert found == value, f"cycle {self.now}: {name} is {_text(found)}, not {_text(value)}"
