@@ -15,6 +15,7 @@ from ..collectives.settings import RING_ALGORITHMS, Settings
 from .hook import CompressState
 from .host_copy import lanes_of, takes
 from .link import link_of
+from .residuals import Layout, PlacedResiduals
 from .work import Tensors, all_gathered, all_reduced, operation, reduce_scattered
 
 BACKEND = "inceptionn"
@@ -56,14 +57,14 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         """Sum or average over all ranks, in place. Compressed if `compressed` was called and applies."""
         tensors, opts = _listed(tensors), _options(c10d.AllreduceOptions, opts)
         if (how := self._taken(tensors, opts.reduceOp, 2)) is not None:
-            return all_reduced(self, tensors, *how)
+            return all_reduced(self, tensors, *how, self._residuals(tensors))
         return self._other(tensors).allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> dist.Work:
         """All-reduce several tensors, as `allreduce` does."""
         opts = _options(c10d.AllreduceCoalescedOptions, opts)
         if (how := self._taken(tensors, opts.reduceOp, 2)) is not None:
-            return all_reduced(self, tensors, *how)
+            return all_reduced(self, tensors, *how, self._residuals(tensors))
         return self._other(tensors).allreduce_coalesced(tensors, opts)
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> dist.Work:
@@ -158,6 +159,13 @@ class InceptionnProcessGroup(dist.ProcessGroup):
         settings = self.state.chosen(max(tensors, key=lanes_of), self, legs)
         return None if settings is None else (wanted, settings, self.state.ledger)
 
+    def _residuals(self, tensors: Tensors) -> tuple[PlacedResiduals, list[Layout]] | None:
+        """Return the residuals of an all-reduce, by the places of these tensors; None without feedback."""
+        residuals = None if self.state is None else self.state.residuals
+        if not isinstance(residuals, PlacedResiduals):
+            return None
+        return residuals, [residuals.place(lanes_of(tensor)) for tensor in tensors]
+
     def _other(self, tensors: Tensors) -> Any:
         """Return torch's own backend for these tensors."""
         return self._get_backend(tensors[0].device)
@@ -171,28 +179,37 @@ class InceptionnProcessGroup(dist.ProcessGroup):
 
 
 def compressed(
-    group: dist.ProcessGroup, codec: Any = None, *, all_gather: bool = False, **settings: Any
+    group: dist.ProcessGroup,
+    codec: Any = None,
+    *,
+    all_gather: bool = False,
+    error_feedback: bool | float = False,
+    **settings: Any,
 ) -> CompressState:
     """Compress the gradients of a process group from here on. All its ranks must call this.
 
     Sums and means of floating-point tensors go through the codec, in all-reduce and reduce-scatter. With
     ``all_gather`` that is compressed too; FSDP gathers weights, which should stay exact. ``settings`` are
-    those of `CompressState` except ``error_feedback``, ``leave_out`` and scale "tensor"; the algorithm is
-    "ring" or "hierarchical".
+    those of `CompressState` except ``leave_out`` and scale "tensor"; the algorithm is "ring" or
+    "hierarchical".
 
-    Returns the state, which has `CompressState.statistics`. Assign its ``codec`` to change it. Call
-    `CompressState.advance`
-    after each step if the codec is a function of the step. Raises ``TypeError`` for a group of another
-    backend, and `MismatchError` at every rank if ``warm_up`` or ``smallest`` differ.
+    With ``error_feedback`` (off by default) an all-reduce adds what compression took from the all-reduce at
+    the same place of the last step. `CompressState.advance` ends a step, so call it after each. Every step
+    makes the same all-reduces in the same order; one whose number of values changes begins anew.
+
+    Returns the state, which has `CompressState.statistics`. Assign its ``codec`` to change it. Call its
+    ``advance`` after each step also if the codec is a function of the step. Raises ``TypeError`` for a group
+    of another backend, and `MismatchError` at every rank if ``warm_up`` or ``smallest`` differ.
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
-    for name in ("error_feedback", "leave_out"):
-        if settings.get(name):
-            raise ValueError(f"{name} needs compress_hook, since a group cannot identify tensors")
+    if settings.get("leave_out"):
+        raise ValueError("leave_out needs compress_hook, since a group cannot identify tensors")
     if settings.get("scale") == "tensor":
         raise ValueError("scale 'tensor' needs compress_hook: a group's 'auto' is of each call's tensor")
-    state = CompressState(group, codec=codec, **{**settings, "error_feedback": False})
+    state = CompressState(group, codec=codec, error_feedback=error_feedback, **settings)
+    if state.residuals is not None:
+        state.residuals = PlacedResiduals(state.residuals.feedback)
     if (algorithm := state.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
     state.agree(group)

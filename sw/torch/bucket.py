@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..collectives import MEAN
-from ..collectives.agreement import agree
 from ..collectives.allreduce import all_reduce
 from ..collectives.call import Feedback
 from ..collectives.ledger import Ledger, counted
@@ -39,21 +38,14 @@ class BucketCall:
         """Replace the bucket's values by their means."""
         lanes = self.copy.array.reshape(-1)
         raw = replace(self.settings, path="off", scale=None, sections=None)
-        self._reduce(lanes, self.kept, self.label, self.settings, self._feedback())
+        feedback = None
+        if self.residuals is not None:
+            residuals, layout = self.residuals
+            feedback = residuals.of_call(self.transport, layout)
+        self._reduce(lanes, self.kept, self.label, self.settings, feedback)
         self._reduce(lanes, self.left, f"{self.label}, left out", raw, None)
         self.copy.store()
         self.after()
-
-    def _feedback(self) -> Feedback:
-        """Return the compressed parameters' error feedback, with residuals of their last buckets."""
-        if self.residuals is None:
-            return None
-        residuals, layout = self.residuals
-        try:
-            residuals.prepare(layout)
-        except ValueError as error:
-            agree(self.transport, {}, None, error)  # in place of the call's, so that all ranks raise
-        return residuals.feedback, layout
 
     def _reduce(
         self, lanes: Lanes, places: Places, label: str, settings: Settings, feedback: Feedback

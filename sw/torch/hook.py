@@ -30,7 +30,7 @@ from .host_copy import HostCopy, future_of, lanes_of, takes
 from .left_out import Known, LeftOut, has
 from .link import Link, link_of
 from .reporting import LOGGER, Reporter, ScalarWriter
-from .residuals import Residuals
+from .residuals import PlacedResiduals, Residuals
 from .saved_state import SavedState
 from .transport import group_of, rank_of, ranks_of
 
@@ -89,7 +89,7 @@ class CompressState:
         with more than 4,096 parameters, small neighbours share one.
 
     `statistics` tells what compression does; ``print(state)`` shows it. Attributes: ``step``, which DDP's
-    last bucket advances (with FSDP: call `advance`); ``compressed`` and ``raw``, calls so far.
+    last bucket advances (with FSDP and groups: call `advance`); ``compressed`` and ``raw``, calls so far.
     ``ValueError``, ``TypeError`` for wrong settings.
 
     ``warm_up``, ``smallest``, ``leave_out`` and the step decide what travels raw. So the ranks compare them
@@ -194,8 +194,10 @@ class CompressState:
         return replace(self._settings, codec=self.codec)
 
     def advance(self) -> None:
-        """Count one step: for FSDP, whose hooks cannot know when a step ends."""
+        """End a step: for FSDP and compressed groups, which cannot know when a step ends."""
         self._count_step()
+        if isinstance(self.residuals, PlacedResiduals):
+            self.residuals.begin_step()
         self._report(self.step)
 
     def _count_step(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Error feedback for DDP's buckets. DDP reassigns parameters to buckets once, and residuals follow them."""
+"""Error feedback for DDP's buckets, whose parameters DDP reassigns once, and for a group's all-reduces."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -8,12 +8,18 @@ from typing import Any, cast
 import numpy as np
 
 from ..codec.scaling import Scaling
+from ..collectives.agreement import agree
+from ..collectives.call import Feedback
 from ..collectives.error_feedback import ErrorFeedback
 from ..layers.parameters import Floats
+from ..transport import Transport
 from .host_copy import lanes_of
 
 Layout = tuple[tuple[int, int], ...]
 """The parameters of a bucket: the number of each, and its number of lanes."""
+
+MOST_PLACES = 4096
+"""All-reduces of a step in a group with error feedback."""
 
 
 class Residuals:
@@ -39,7 +45,7 @@ class Residuals:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy has: residuals of its own, for a module that is wrapped anew."""
-        return {**vars(Residuals(deepcopy(self.feedback))), "_expected": self.count}
+        return {**vars(type(self)(deepcopy(self.feedback))), "_expected": self.count}
 
     def layout(self, parameters: Sequence[Any], kept: Sequence[Any]) -> Layout:
         """Return the layout of the ``kept`` parameters of a bucket, and number all of them."""
@@ -48,6 +54,14 @@ class Residuals:
                 self._numbers[id(parameter)] = len(self._seen)
                 self._seen.append(parameter)
         return tuple((self._numbers[id(parameter)], lanes_of(parameter)) for parameter in kept)
+
+    def of_call(self, transport: Transport, layout: Layout) -> Feedback:
+        """Return the error feedback of a call. An error of its residuals is raised at every rank."""
+        try:
+            self.prepare(layout)
+        except ValueError as error:
+            agree(transport, {}, None, error)  # in place of the call's, so that all ranks raise
+        return self.feedback, layout
 
     def prepare(self, layout: Layout) -> None:
         """Collect the residuals of a bucket from the buckets that held its parameters before.
@@ -122,6 +136,43 @@ class Residuals:
         self._set_scales(alone, scales)
         self._expected = count
         self._layouts.clear()
+
+
+class PlacedResiduals(Residuals):
+    """The residuals of a group's all-reduces, by their places in a step: a group cannot identify tensors.
+
+    A place whose number of values changes begins without a residual, as DDP's buckets do after its first
+    step, when their sizes change.
+    """
+
+    def __init__(self, feedback: ErrorFeedback) -> None:
+        super().__init__(feedback)
+        self._place = 0
+
+    def begin_step(self) -> None:
+        """Let the next all-reduce be the first of a step."""
+        self._place = 0
+
+    def place(self, lanes: int) -> Layout:
+        """Return the layout of a step's next all-reduce. ``ValueError`` at its place `MOST_PLACES`."""
+        if self._place == MOST_PLACES:
+            raise ValueError(
+                f"{MOST_PLACES} all-reduces with error feedback in one step: call advance() of the state that "
+                "compressed() returned after each step"
+            )
+        self._place += 1
+        return ((self._place - 1, lanes),)
+
+    def prepare(self, layout: Layout) -> None:
+        """Drop the residual of this place if it has another size."""
+        if layout in self._layouts:
+            return
+        flat, scales = self.feedback.state_dict(), self.scales()
+        ((place, _),) = layout
+        kept = {name: values for name, values in flat.items() if name == layout or place not in dict(name)}  # type: ignore[call-overload]
+        self.feedback.load_state_dict(kept)
+        self._set_scales(kept, scales)
+        self._layouts = {*cast(dict[Layout, Floats], kept), layout}
 
 
 def _split(flat: Mapping[Any, Floats]) -> dict[int, Floats]:

@@ -19,6 +19,7 @@ from ..collectives.settings import Settings
 from ..transport import Transport, TransportTimeout
 from .host_copy import HostCopy, future_of
 from .link import Link, link_of
+from .residuals import Layout, Residuals
 
 Tensors = Sequence[torch.Tensor]
 Copies = Sequence[HostCopy]
@@ -70,13 +71,22 @@ def operation(op: Any) -> Op | None:
 
 
 def all_reduced(
-    group: Any, tensors: Tensors, op: Op, settings: Settings, ledger: Ledger
-) -> CompressedWork:  # fmt: skip
-    """Apply `allreduce_comp` to each tensor, in place, among the ranks of a group."""
+    group: Any,
+    tensors: Tensors,
+    op: Op,
+    settings: Settings,
+    ledger: Ledger,
+    residuals: tuple[Residuals, Sequence[Layout]] | None = None,
+) -> CompressedWork:
+    """Apply `allreduce_comp` to each tensor, in place, among the ranks of a group.
+
+    ``residuals``: of error feedback, and the layout of each tensor.
+    """
 
     def call(transport: Transport, whole: Settings, sources: Copies, results: Copies) -> None:
-        for copy in results:
-            plan(transport, None, all_reduce, None, copy.array, whole).run()
+        for number, copy in enumerate(results):
+            fed = None if residuals is None else residuals[0].of_call(transport, residuals[1][number])
+            plan(transport, None, all_reduce, None, copy.array.reshape(-1), whole, fed).run()
 
     return _submitted(group, call, (), tensors, op, settings, ledger)
 
