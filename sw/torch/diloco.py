@@ -21,6 +21,7 @@ from ..codec.scaling import joined_sections
 from ..collectives import MEAN
 from ..collectives.agreement import agree
 from ..collectives.call import Feedback
+from ..collectives.error_feedback import ErrorFeedback
 from ..collectives.ledger import Ledger, Statistics
 from ..collectives.settings import GradientKeywords, Settings, check_names
 from ..collectives.values.stream_codec import StreamCodec, check_codec
@@ -34,11 +35,8 @@ from .local_exchange import NAME, Exchange, Flight, begin, take_over
 
 
 def default_codec(ranks: int) -> Codec:
-    """Return the codec of `DiLoCo` for some ranks: planes, 2^-5 up to four ranks, else 1 / (8 ranks) or less.
-
-    Half a step of the codec is then at most 1/8 of the power of two next to the largest value of any rank.
-    """
-    return Codec(2.0 ** -min(14, max(5, 3 + (ranks - 1).bit_length())), "planes")
+    """Return the codec of `DiLoCo` for some ranks: planes, bound by `ErrorFeedback.local_exponent`."""
+    return Codec(2.0 ** -ErrorFeedback.local_exponent(ranks), "planes")
 
 
 class DiLoCo:

@@ -157,8 +157,8 @@ class PlacedResiduals(Residuals):
         """Return the layout of a step's next all-reduce. ``ValueError`` at its place `MOST_PLACES`."""
         if self._place == MOST_PLACES:
             raise ValueError(
-                f"{MOST_PLACES} all-reduces with error feedback in one step: call advance() of the state that "
-                "compressed() returned after each step"
+                f"{MOST_PLACES} all-reduces with error feedback in one step: call advance() of the state of "
+                "compressed() after each step"
             )
         self._place += 1
         return ((self._place - 1, lanes),)

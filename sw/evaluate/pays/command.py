@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant, converted
-from ...collectives import Scale, check_scale
+from ...collectives import ErrorFeedback, Scale, check_scale
 from ...commands import report
 from ...commands.codec_option import MODE_HELP, chosen
 from ...commands.codec_option import bound as bound_option
@@ -20,11 +21,23 @@ from ...netns import rate_text
 from ...system.options import one_of, usage_error
 from . import chart, measure
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
-from .ratios import TABLE_III, Ratio, RatioAt, agreed_scale, constant, of_file, of_synthetic, published
+from .local_updates import compared
+from .ratios import (
+    TABLE_III,
+    Ratio,
+    RatioAt,
+    agreed_scale,
+    constant,
+    of_file,
+    of_normal,
+    of_synthetic,
+    published,
+)
 from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, predict
-from .simulation import MOST_JITTER, simulate
+from .simulation import MOST_JITTER, Simulated, simulate
 
-SYNTHETIC, ENGINES = "synthetic", f"{ENGINE_RATE / 1e9:g}g"
+SYNTHETIC, NORMAL, ENGINES = "synthetic", "normal", f"{ENGINE_RATE / 1e9:g}g"
+_MEASURED = {SYNTHETIC: of_synthetic, NORMAL: of_normal}
 WHERE = tuple(place for place in get_args(Where) if place != "none")
 _SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
 _TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
@@ -37,29 +50,37 @@ TRAINING, NETWORK, COMPRESSION = "Training", "Network", "Compression"
 RATES, SIMULATION = "Rates of hosts and devices", "Simulation"
 
 
-def _given(section: str, help: str, metavar: str | None = None) -> Any:
+def _given(section: str, help: str, metavar: str | None = None, *names: str) -> Any:
     """Make an option in a section of the help, with a name for its value if one is given."""
-    return typer.Option(metavar=metavar, help=help, rich_help_panel=section)
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=section)
 
 
 _CODEC_HELP = (
     f"{' or '.join(CODECS)}. Default: planes in software and for bfloat16; paper in hardware, and for "
     "the ratios of Table III."
 )
+_STEP_TIME_HELP = "Training step without the exchange, such as 150ms."
+_LOCAL_STEPS_HELP = "Also local updates (DiLoCo), with an exchange every H steps."
+_LOCAL_BOUND_HELP = "The same of local updates. Default: DiLoCo's."
+_DOWN_HELP = "Compress what aggregator or servers return."
+_CODEC_RATE_HELP = "Bytes/s of a software codec; else measured."
+_TCP_RATE_HELP = "Bytes/s of one processor's TCP; else measured."
+_SIMULATE_HELP = "Also simulate host by host (ring, hierarchical)."
 _SCALE_HELP = "auto, none, or -126..126, as in the collectives. Default: auto in software, else none."
-_RATIO_HELP = f"A number, a .npy file of gradients, {SYNTHETIC}, or {', '.join(TABLE_III)} of Table III."
+_RATIO_HELP = (
+    f"A number, a .npy file of gradients, {SYNTHETIC}, {NORMAL}, or {', '.join(TABLE_III)} of Table III."
+)
 
 
 @measurement("pays", plot=True)
 def pays(
     study: Study,
     model: Annotated[str, _given(TRAINING, "Bytes of the gradient, such as 98MB.", "SIZE")] = "98MB",
-    step_time: Annotated[
-        str, _given(TRAINING, "Training step without the exchange, such as 150ms.", "TIME")
-    ] = "150ms",
+    step_time: Annotated[str, _given(TRAINING, _STEP_TIME_HELP, "TIME")] = "150ms",
     gradients: Annotated[Dtype, one_of(get_args(Dtype), "{}.", rich_help_panel=TRAINING)] = "float32",
     buckets: Annotated[int, _given(TRAINING, "Exchanges per step.")] = 1,
     overlap: Annotated[float, _given(TRAINING, "Share of the step that can overlap with exchanges.")] = 0.0,
+    local_steps: Annotated[int, _given(TRAINING, _LOCAL_STEPS_HELP, "H")] = 1,
     nodes: Annotated[int, _given(NETWORK, "Hosts.")] = 4,
     bandwidth: Annotated[str, _given(NETWORK, "Bandwidth of each host's link, such as 10g.", "RATE")] = "10g",
     latency: Annotated[str, _given(NETWORK, "One-way latency between two hosts.", "TIME")] = "10us",
@@ -71,28 +92,16 @@ def pays(
     codec: Annotated[str | None, _given(COMPRESSION, _CODEC_HELP, "CODEC")] = None,
     mode: Annotated[str | None, _given(COMPRESSION, MODE_HELP, "MODE")] = None,
     bound: Annotated[int, bound_option("Error bound 2**-k.", rich_help_panel=COMPRESSION)] = 10,
+    local_bound: Annotated[int | None, bound_option(_LOCAL_BOUND_HELP, rich_help_panel=COMPRESSION)] = None,
     scale: Annotated[str | None, _given(COMPRESSION, _SCALE_HELP, "EXPONENT")] = None,
     ratio: Annotated[str, _given(COMPRESSION, _RATIO_HELP)] = SYNTHETIC,
-    down: Annotated[
-        bool,
-        typer.Option(
-            "--down", help="Compress what aggregator or servers return.", rich_help_panel=COMPRESSION
-        ),
-    ] = False,
-    codec_rate: Annotated[
-        str | None, _given(RATES, "Bytes/s of a software codec; else measured.", "RATE")
-    ] = None,
-    tcp_rate: Annotated[
-        str | None, _given(RATES, "Bytes/s of one processor's TCP; else measured.", "RATE")
-    ] = None,
+    local_ratio: Annotated[str, _given(COMPRESSION, "The same of local updates.")] = NORMAL,
+    down: Annotated[bool, _given(COMPRESSION, _DOWN_HELP, None, "--down")] = False,
+    codec_rate: Annotated[str | None, _given(RATES, _CODEC_RATE_HELP, "RATE")] = None,
+    tcp_rate: Annotated[str | None, _given(RATES, _TCP_RATE_HELP, "RATE")] = None,
     engine_rate: Annotated[str, _given(RATES, "Bits of values/s of a NIC's engines.", "RATE")] = ENGINES,
     cable: Annotated[str, _given(RATES, "Between a host and its inline device.", "RATE")] = "1g",
-    simulated: Annotated[
-        bool,
-        typer.Option(
-            "--simulate", help="Also simulate host by host (ring, hierarchical).", rich_help_panel=SIMULATION
-        ),
-    ] = False,
+    simulated: Annotated[bool, _given(SIMULATION, _SIMULATE_HELP, None, "--simulate")] = False,
     jitter: Annotated[float, _given(SIMULATION, "Mean random delay of a simulated step, over it.")] = 0.1,
     seed: Annotated[int, report.whole(0, 2**32 - 1, "Of the data.", rich_help_panel=SIMULATION)] = 1,
 ) -> None:
@@ -119,7 +128,7 @@ def pays(
             size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
             form=form, topology=topology, gradients=gradients, buckets=buckets, overlap=overlap,
-            group=group_size, oversubscription=oversubscription, down=down,
+            group=group_size, oversubscription=oversubscription, down=down, local_steps=local_steps,
         )  # fmt: skip
     host = measure.host()
     lanes = CODECS[variant.codec].bf16_lanes
@@ -128,26 +137,50 @@ def pays(
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
+    coarse = replace(coder, error_bound=2.0 ** -(local_bound or ErrorFeedback.local_exponent(nodes)))
+    local = _local(scene, local_ratio, coarse, scaling)
+    scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():
         trial = simulate(scene, jitter, seed) if simulated else None
     title = title_of(scene, variant.name, bound, scaling)
     study.conditions.append(title)
-    study.table("", {name: partial(text, found) for name, text in WAYS.items()}, found.options)
-    if trial is not None:
-        study.show(f"Simulated host by host, {nodes} nodes, jitter {jitter:g}: {trial}")
-    study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
-    study.rows = rows_of(found)
+    local_facts = _show(study, found, local, trial, jitter)
     study.facts = {
         "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **facts_of(found),
-        "host": vars(host), "simulated": None if trial is None else trial._asdict(), "chart": None,
+        "local": local_facts, "host": vars(host), "simulated": trial and trial._asdict(), "chart": None,
     }  # fmt: skip
     if study.output.plot is not None:
         points = study.facts["chart"] = chart.points(scene, ratio_at)
         study.plot(lambda figure: chart.draw(figure, scene, points, title), 9.6, 4.2)
 
 
-def rows_of(found: Prediction) -> list[dict[str, Any]]:
+def _show(
+    study: Study, found: Prediction, local: Prediction | None, trial: Simulated | None, jitter: float
+) -> dict[str, Any] | None:
+    """Show all ways and the answers, and keep the rows; return the facts about local updates."""
+    ways = [*found.options, *(local.options if local else ())]
+    study.rows = rows_of(found, ways)
+    study.table("", {name: partial(text, found) for name, text in WAYS.items()}, ways)
+    if trial is not None:
+        study.show(f"Simulated host by host, {found.scenario.nodes} nodes, jitter {jitter:g}: {trial}")
+    study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
+    if local is None:
+        return None
+    answer = compared(found, local)
+    study.show(answer.text())
+    return {"steps_allowed": answer.allowed, "options": study.rows[len(found.options) :]}
+
+
+def _local(scene: Scenario, ratio: str, codec: Codec, scale: Scale) -> Prediction | None:
+    """Predict local updates, whose differences have a codec and ratio of their own; None without them."""
+    at = ratio_of(ratio, codec, round(-math.log2(codec.error_bound)), scale, "--local-ratio")
+    if scene.local_steps == 1:
+        return None
+    return predict(replace(scene, form=replace(scene.form, ratio=_at(at, scene.nodes))))
+
+
+def rows_of(found: Prediction, ways: Sequence[Option]) -> list[dict[str, Any]]:
     """Return a row for each way: times in seconds, speed-ups, the limit, and what each resource needs."""
     return [
         {
@@ -157,7 +190,7 @@ def rows_of(found: Prediction) -> list[dict[str, Any]]:
             "processor_seconds": option.exchange.processor, "device_seconds": option.exchange.device,
             "wire_bytes": option.exchange.wire_bytes,
         }
-        for option in found.options
+        for option in ways
     ]  # fmt: skip
 
 
@@ -166,7 +199,7 @@ def facts_of(found: Prediction) -> dict[str, Any]:
     coder = found.scenario.form.coder
     return {
         **dict(zip(("ratio", "ratio_of_the_result"), found.scenario.ratios, strict=True)),
-        "options": rows_of(found), "speed_up_over_ring_raw": found.over_raw,
+        "options": rows_of(found, found.options), "speed_up_over_ring_raw": found.over_raw,
         "speed_up_over_ring_bf16": found.over_bf16, "verdict": found.verdict, "reasons": found.reasons(),
         "coder": None if coder is None else vars(coder),
     }  # fmt: skip
@@ -275,20 +308,20 @@ def _number(text: str) -> Ratio:
     try:
         return constant(float(text))
     except ValueError:
-        names = ", ".join((SYNTHETIC, *TABLE_III))
+        names = ", ".join((*_MEASURED, *TABLE_III))
         raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
 
 
-def ratio_of(text: str, codec: Codec, bound: int, scale: Scale) -> RatioAt:
+def ratio_of(text: str, codec: Codec, bound: int, scale: Scale, option: str = "--ratio") -> RatioAt:
     """Return the ratio by number of nodes that a text asks for; a usage error names the text."""
-    if text == SYNTHETIC:
-        return of_synthetic(codec, scale)
+    if text in _MEASURED:
+        return _MEASURED[text](codec, scale)
     try:
         if text.endswith(".npy"):
             return of_file(Path(text), codec, scale)
         found = published(text, bound) if text in TABLE_III else _number(text)
         return lambda nodes: found
     except (ValueError, TypeError) as error:
-        raise typer.BadParameter(f"--ratio: {error}") from error
+        raise typer.BadParameter(f"{option}: {error}") from error
     except OSError as error:
-        raise typer.BadParameter(f"--ratio: {error.strerror}: {text!r}") from error
+        raise typer.BadParameter(f"{option}: {error.strerror}: {text!r}") from error

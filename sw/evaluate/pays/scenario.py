@@ -28,6 +28,8 @@ class Scenario:
     run. ``buckets``: exchanges per step. ``form``: what compresses; `predict` sets the rest of it.
     ``down``: whether the way from aggregator or servers is compressed too (weights are not in the paper).
     ``oversubscription``: how many times less bandwidth a host has across groups (hierarchical).
+    ``local_steps``: steps of every host between two exchanges, which are then of the weights' differences
+    (DiLoCo); 1 for gradients in every step. ``overlap`` is then of all these steps.
 
     Raises ``ValueError`` for impossible values, with the value.
     """
@@ -45,6 +47,7 @@ class Scenario:
     group: int | None = None
     oversubscription: float = 1.0
     down: bool = False
+    local_steps: int = 1
 
     def __post_init__(self) -> None:
         rules = (
@@ -57,6 +60,7 @@ class Scenario:
             ("overlap", self.overlap, 0 <= self.overlap <= 1, "0 to 1"),
             ("oversubscription", self.oversubscription, self.oversubscription >= 1, "at least 1"),
             ("group", self.group, self.group is None or 1 <= self.group <= self.nodes, f"1 to {self.nodes}"),
+            ("local steps", self.local_steps, 1 <= self.local_steps <= 1_000_000, "1 to 1000000"),
             ("MTU", self.link.mtu, 576 <= self.link.mtu <= 9216, "576 to 9216"),
         )
         for name, value, right, rule in rules:
@@ -98,7 +102,10 @@ class Scenario:
 
 
 class Option(NamedTuple):
-    """One way to exchange, with its exchange and step times in seconds."""
+    """One way to exchange, with its exchange and step times in seconds.
+
+    ``step`` has its share of the exchange, if that is not in every step.
+    """
 
     name: str
     exchange: Exchange
@@ -220,10 +227,12 @@ def predict(scene: Scenario) -> Prediction:
     names = {"software": "software codec", "nic": "NIC", "inline": "inline devices", "none": "nothing"}
     where = names[scene.form.where]
 
+    every = scene.local_steps
+
     def option(name: str, size: float, form: Form, topology: Topology) -> Option:
         exchange = exchange_of(scene, size / scene.buckets, form, topology).times(scene.buckets)
-        step = scene.compute + max(0.0, exchange.seconds - scene.overlap * scene.compute)
-        return Option(name, exchange, step)
+        step = scene.compute + max(0.0, exchange.seconds / every - scene.overlap * scene.compute)
+        return Option(name if every == 1 else f"{name}, every {every} steps", exchange, step)
 
     return Prediction(
         scene,

@@ -36,6 +36,18 @@ def test_a_slow_link_pays(made_by: Callable[..., Any]) -> None:
         assert f"<!-- {label} -->" in picture
 
 
+def test_local_updates_beside_gradients_in_every_step(made_by: Callable[..., Any]) -> None:
+    command = "pays --bandwidth 50m --where software --local-steps 16 --nodes 4 --codec-rate 4GB"
+    text, facts, *_ = made_by(command)
+    assert '"ring, software codec, every 16 steps" ends soonest' in text
+    assert facts["local"]["steps_allowed"] > 5
+    # Normal values at 2^-5, the bound of four ranks, compress about 14 times, and their sums 10 to 14 times.
+    sent = {way["name"]: way["wire_bytes"] for way in facts["local"]["options"]}
+    assert 10 < sent["ring raw, every 16 steps"] / sent["ring, software codec, every 16 steps"] < 14
+    finer = made_by(f"{command} --local-bound 8")[1]
+    assert finer["local"]["steps_allowed"] < facts["local"]["steps_allowed"]
+
+
 def test_a_measurement_that_fails_is_no_usage_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 
 from inceptionn.evaluate.pays.costs import Coder, Form, Host, Link
+from inceptionn.evaluate.pays.local_updates import compared
 from inceptionn.evaluate.pays.ratios import constant
 from inceptionn.evaluate.pays.scenario import Scenario, predict
 from inceptionn.evaluate.pays.simulation import simulate
@@ -47,6 +48,20 @@ def test_no_when_it_is_no(changes: dict[str, Any], reason: str) -> None:
     found = predict(scene(**changes))
     assert found.verdict in ("no", "not beside bf16")
     assert any(reason in text for text in found.reasons())
+
+
+def test_local_updates_share_an_exchange() -> None:
+    """16 steps of 100 ms share one exchange, of which 20 % of the steps' time is hidden."""
+    local = predict(scene(local_steps=16, overlap=0.2))
+    raw, every_step = local.raw, predict(scene(overlap=0.2)).raw
+    assert raw.name == "ring raw, every 16 steps"
+    assert raw.exchange == every_step.exchange
+    assert raw.step == pytest.approx(0.1 + raw.exchange.seconds / 16 - 0.02)
+    answer = compared(predict(scene(overlap=0.2)), local)
+    assert answer.local.name == "ring, NIC, every 16 steps"
+    assert answer.allowed == pytest.approx(answer.every_step.step / answer.local.step)
+    assert "ends soonest" in answer.text()
+    assert "times as many steps" in answer.text()
 
 
 def test_inline_devices_store_what_they_delay() -> None:
