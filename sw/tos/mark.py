@@ -37,10 +37,12 @@ def tag(sock: socket.socket, tos: int = DEFAULT_TOS, *, peer: Any = None) -> Non
     Call it before ``connect`` or ``listen`` (connections that a marked listener accepts are marked). Only
     then does the connection's SYN carry the mark, by which NICs know where its values begin; others pass raw
     (``UNKNOWN_FLOW``, ``docs/wire-format.md``, section 7) unless the NIC's ``LEARN_PHASES`` is set. A marked
-    connection may change to the other mark. Only before ``connect``, too, can the maximum segment size be a
-    multiple of 4: that of the route to ``peer``, an address as ``connect`` takes it, if given. (A ``connect``
-    that fails makes the kernel forget the size: mark again.) TCP sockets also get TCP_NODELAY. A socket keeps
-    its SO_PRIORITY, which the kernel would change with the byte; one above 6 takes CAP_NET_ADMIN.
+    connection may change to the other mark when the other side has confirmed the data: what TCP sends again
+    has the new mark, and would be compressed as values of the other type. Only before ``connect``, too, can
+    the maximum segment size be a multiple of 4: that of the route to ``peer``, an address as ``connect``
+    takes it, if given. (A ``connect`` that fails makes the kernel forget the size: mark again.) TCP sockets
+    also get TCP_NODELAY. A socket keeps its SO_PRIORITY, which the kernel would change with the byte; one
+    above 6 takes CAP_NET_ADMIN.
 
     ``tos``: 0x28 for fp32, 0x2C for bf16, or another of 4..252, its two low bits zero, since they belong to
     ECN and keep the kernel's values. Raises ``ValueError`` for other values or sockets, `TosError` if the
