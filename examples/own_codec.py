@@ -4,6 +4,7 @@
 python examples/own_codec.py                               # or by mpirun or torchrun, with several ranks
 inceptionn inspect gradients.npy --with examples.own_codec:Half
 inceptionn bench codec --with examples.own_codec:Half
+inceptionn bench equal-error --with examples.own_codec:Half
 inceptionn reproduce fig14 --with examples.own_codec:Half
 """
 

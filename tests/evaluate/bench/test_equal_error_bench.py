@@ -2,13 +2,16 @@
 """``inceptionn bench equal-error``: the other codecs against outside answers, and the command."""
 
 import csv
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from inceptionn import Codec
+from inceptionn import Codec, cli
+from inceptionn.collectives import StreamCodec
 from inceptionn.evaluate.bench.trainings import equal_error as bench
 from inceptionn.evaluate.bench.trainings.grid import Case
 from inceptionn.evaluate.bench.trainings.rivals import (
@@ -20,6 +23,8 @@ from inceptionn.evaluate.bench.trainings.rivals import (
     six_sigma,
     top_k,
 )
+
+ROOT = Path(__file__).parents[3]
 
 pytest.importorskip("sklearn")
 pytest.importorskip("torch")
@@ -122,3 +127,51 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any
     sparse = [row for row in facts["losses"] if row["rival"] == names[1]]
     assert all(row["ratio"] == pytest.approx(50, rel=0.02) and "bounded" not in row["ours"] for row in sparse)
     assert len(list(csv.DictReader(rows))) == 2 * 5 + 2 * 2
+
+
+class Lossless(StreamCodec):
+    """The values as they are."""
+
+    name = "lossless"
+
+    def max_compressed_size(self, count: int) -> int:
+        return 4 * count
+
+    def compress(self, x: Any, out: Any = None) -> bytes:
+        return bytes(np.ascontiguousarray(x))
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        return np.frombuffer(stream, np.float32)
+
+
+def test_a_codec_of_the_users_own_is_one_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, made_by: Callable[..., Any]
+) -> None:
+    """Half has a small error; a lossless one has none, and its mean is printed."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(bench, "MODELS", ("mlp",))
+    monkeypatch.setattr(bench, "OPTIMIZERS", ("sgd",))
+    monkeypatch.setattr(bench, "SIDE", 64)
+    monkeypatch.setattr(bench, "RIVALS", {})
+    _, facts, _, _ = made_by("bench equal-error --steps 20 --with examples.own_codec:Half")
+    assert {row["rival"] for row in (*facts["errors"], *facts["losses"])} == {"float16"}
+    for row in facts["errors"]:
+        assert row["ratio"] == 2
+        assert 1e-5 < row["error"] < 1e-3
+    (loss,) = facts["losses"]
+    assert loss["ratio"] == 2
+    assert loss["loss"] == pytest.approx(loss["raw"], rel=1e-3)
+    monkeypatch.setattr(bench, "user_codec", lambda given: Lossless())
+    text, facts, _, _ = made_by("bench equal-error --steps 20 --with lossless")
+    assert all(row["error"] == 0 and row["ratio"] == 1 for row in facts["errors"])
+    assert re.search(r"lossless +│ +1.00 │ +0 │", text)
+
+
+def test_a_codec_of_another_ones_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(bench, "RIVALS", {"float16": RIVALS["bf16"]})
+    assert cli.main(["bench", "equal-error", "--with", "examples.own_codec:Half"]) == 2
+    text = "--with: this bench has a codec 'float16', so yours needs another name"
+    assert capsys.readouterr().err == f"inceptionn: Invalid value: {text}\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench equal-error``: our codecs beside others at equal error, and at equal bytes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -9,19 +9,23 @@ from statistics import geometric_mean
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
 from .... import MAX_K, Codec, CodecName
 from ....commands import report
 from ....commands.console import Table, new_progress
 from ....commands.study import Curve, Draw, Panel, Study, flat, measurement, panels
+from ....commands.user_codec import UserCodec, user_codec
 from ...training import Floats, Parameters, count_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, where
 from .exchanges import AUTO, Compressor, Ours, Simulated
 from .grid import Case, crossed, require
-from .rivals import RIVALS
+from .rivals import RIVALS, of_stream
 
+Makers = Mapping[str, Callable[[Parameters], Compressor]]
+"""As `RIVALS`."""
 OURS: dict[str, CodecName] = {"planes": "planes", "bounded": "paper"}
 """Our codecs by their name in the tables."""
 RANKS, EARLY, SIDE = 4, 10, 512
@@ -44,6 +48,7 @@ def equal_error(
     steps: Annotated[int, report.whole(20, 100_000, "Steps of each training.")] = 200,
     seeds: Annotated[int, report.whole(1, 100, "Trainings of each kind.")] = 1,
     seed: report.FirstSeed = 0,
+    given: UserCodec = None,
     quick: Annotated[bool, report.quick(steps=30)] = False,
 ) -> None:
     """Compare our codecs with others: ratios at equal relative L2 error, losses at equal bytes.
@@ -53,8 +58,15 @@ def equal_error(
     Gradients are of a perceptron, a CNN and a transformer, early and late in a training on scikit-learn's
     digits, and drawn from three distributions. Our bound and scale are searched until the error is the
     other's. Trainings have four ranks and error feedback; a byte is one of a rank's own gradient, and sums
-    are exact for all codecs. Ours take the finest bound that needs no more bytes than the other.
+    are exact for all codecs. Ours take the finest bound that needs no more bytes than the other. A codec of
+    your own (--with) is one of the others, without a scale.
     """
+    other = user_codec(given)
+    if other is not None and other.name in RIVALS:
+        raise typer.BadParameter(
+            f"--with: this bench has a codec {other.name!r}, so yours needs another name"
+        )
+    rivals = RIVALS if other is None else {**RIVALS, other.name: of_stream(other)}
     require(MODELS, OPTIMIZERS)
     every = range(seed, seed + seeds)
     cases = [
@@ -64,20 +76,20 @@ def equal_error(
     losses: list[Row] = []
     errors: list[Row] = []
     with new_progress(study.console) as progress, one_thread():
-        task = progress.add_task("", total=len(cases) * len(RIVALS) + len(RIVALS))
+        task = progress.add_task("", total=(len(cases) + 1) * len(rivals))
         for case in cases:
-            race = Race(case, steps)
+            race = Race(case, steps, rivals)
             if case.optimizer == "adam":
                 samples += race.samples()
-            for rival in RIVALS:
+            for rival in rivals:
                 text = f"{case.model}, {case.optimizer}, seed {case.seed}: {rival}"
                 progress.update(task, description=text)
                 losses.append(race.against(rival))
                 progress.advance(task)
         samples += [sample for each in every for sample in drawn(each)]
-        for rival in RIVALS:
+        for rival in rivals:
             progress.update(task, advance=1, description=f"equal error: {rival}")
-            errors += [at_equal_error(rival, sample) for sample in samples]
+            errors += [at_equal_error(rival, sample, rivals) for sample in samples]
     study.conditions.append(f"{RANKS} ranks, {steps} steps, {seeds} seed(s), error feedback; scale auto")
     study.show(*tables(errors, losses))
     study.rows = [flat(row) for row in (*errors, *losses)]
@@ -104,9 +116,9 @@ def relative_error(values: Floats, kept: Floats) -> float:
     return float(np.linalg.norm(np.subtract(kept, values, dtype=float)) / np.linalg.norm(values))
 
 
-def at_equal_error(rival: str, sample: Sample) -> Row:
+def at_equal_error(rival: str, sample: Sample, rivals: Makers = RIVALS) -> Row:
     """Measure a rival on a sample, and our ratios at its error; None: even our least error is larger."""
-    compressor = RIVALS[rival](sample.shapes)
+    compressor = rivals[rival](sample.shapes)
     for _ in range(3):  # PowerSGD's factors have converged then, as over the steps of a training
         kept = compressor(sample.values[np.newaxis])
     error = relative_error(sample.values, kept[0])
@@ -150,9 +162,9 @@ class GradientBytes(Ours):
 class Race:
     """Trainings of one model without compression, with rivals, and with our codecs in no more bytes."""
 
-    def __init__(self, case: Case, steps: int) -> None:
+    def __init__(self, case: Case, steps: int, rivals: Makers = RIVALS) -> None:
         self.case, self.shapes = case, case.shapes
-        self._steps = steps
+        self._steps, self._rivals = steps, rivals
         self._seen: dict[int, Floats] = {}
         self._raw = case.train(steps, before=self._see)["loss"]
         self._runs: dict[tuple[str, int], dict[str, float]] = {}
@@ -173,7 +185,7 @@ class Race:
 
     def against(self, rival: str) -> Row:
         """Train with a rival, and with each of ours at the finest bound that needs no more bytes, 2**-k."""
-        found = self._train(RIVALS[rival](self.shapes))
+        found = self._train(self._rivals[rival](self.shapes))
         finest = {name: self.finest(codec, found["sent"]) for name, codec in OURS.items()}
         ours = {name: {"k": k, "loss": self.ours(OURS[name], k)["loss"]} for name, k in finest.items() if k}
         return {
@@ -214,7 +226,9 @@ def _of_rivals(
 
     def cell(case: Sequence[Row]) -> str:
         known = [found for row in case if (found := value(row)) is not None]
-        return form.format(geometric_mean(known)) if len(known) == len(case) else "-"
+        if len(known) < len(case):
+            return "-"
+        return form.format(0.0 if 0 in known else geometric_mean(known))  # a lossless codec has no error
 
     return crossed(title, rows, lines if ratio else {"": lines[""]}, column, cell, left=1)
 

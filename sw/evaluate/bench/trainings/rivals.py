@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ....collectives import StreamCodec
 from ...training import Floats, Parameters
 from .exchanges import Compressor, rounded
 
@@ -145,6 +146,16 @@ RIVALS: dict[str, Callable[[Parameters], Compressor]] = {
     "top-k, 1 %": _each(partial(top_k, share=0.01)),
 }
 """By their names in the tables: how they are made for tensors of these shapes."""
+
+
+def of_stream(codec: StreamCodec) -> Callable[[Parameters], Compressor]:
+    """Return how a codec of the user's own is made, as `RIVALS` has it."""
+
+    def code(values: Floats) -> Coded:
+        stream = codec.compress(values)
+        return codec.decompress(stream, values.size), len(stream)
+
+    return _each(code)
 
 
 def _blocks(values: Floats, size: int) -> Floats:
