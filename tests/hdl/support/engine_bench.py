@@ -12,7 +12,7 @@ from itertools import repeat
 
 import cocotb
 from chosen_width import WIDTH
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles, Event, RisingEdge
 from cocotbext.axi import AxiStreamFrame
 
 from inceptionn.hdl.codec.shape import EngineShape
@@ -146,6 +146,8 @@ class EngineTB(TestBench):
         if WIDTH.bf16:
             dut.bf16_tos.value = 0
         self.source, self.sink = self.stream_source(), self.stream_sink()
+        self._came = Event()  # a frame has left, or the deadline has come
+        self._deadline = -1  # cycle of a hang
         self._forget()
         cocotb.start_soon(self._watch())
 
@@ -166,17 +168,25 @@ class EngineTB(TestBench):
 
     async def _watch(self) -> None:
         dut = self.dut
+        # Looked up once: a handle by its name takes as long as its value.
+        reset, offered, taken = dut.aresetn, dut.s_axis_tvalid, dut.s_axis_tready
+        valid, ready, last_out, reported = (
+            dut.m_axis_tvalid, dut.m_axis_tready, dut.m_axis_tlast, dut.reports_valid,
+        )  # fmt: skip
+        beat = [getattr(dut, f"m_axis_{name}") for name in ("tdata", "tkeep", "tuser")]
         edge = RisingEdge(dut.aclk)
         first_in = first_out = True
         held = None
         while True:
             await edge
             self.cycle += 1
-            if not dut.aresetn.value:
+            if self.cycle == self._deadline:
+                self._came.set()
+            if not reset.value:
                 first_in, first_out, held = True, True, None
                 continue
             settings, bf16_tos = random.getrandbits(self._width), random.getrandbits(8)
-            if dut.s_axis_tvalid.value and dut.s_axis_tready.value:
+            if offered.value and taken.value:
                 if first_in:
                     self.starts.append(self.cycle)
                     settings, bf16_tos = self.configs.popleft()
@@ -186,21 +196,18 @@ class EngineTB(TestBench):
             dut.config.value = settings
             if WIDTH.bf16:
                 dut.bf16_tos.value = bf16_tos
-            if dut.m_axis_tvalid.value:
-                last = bool(dut.m_axis_tlast.value)
-                ready = bool(dut.m_axis_tready.value)
-                if held is not None or not ready:
-                    payload = [
-                        int(getattr(dut, f"m_axis_{name}").value) for name in ("tdata", "tkeep", "tuser")
-                    ]
+            if valid.value:
+                last, leaves = bool(last_out.value), bool(ready.value)
+                if held is not None or not leaves:
+                    payload = [int(part.value) for part in beat]
                     assert held in (None, [*payload, last]), "m_axis changed while it waited for tready"
-                    held = None if ready else [*payload, last]
-                if ready:
+                    held = None if leaves else [*payload, last]
+                if leaves:
                     self._taken(first_out, last)
                     first_out = last
             else:
                 assert held is None, "m_axis.tvalid fell before tready came"
-            if dut.reports_valid.value:
+            if reported.value:
                 self.reports.append(int(dut.reports_payload.value))
 
     def _taken(self, first: bool, last: bool) -> None:
@@ -210,6 +217,7 @@ class EngineTB(TestBench):
         keep = int(self.dut.m_axis_tkeep.value)
         if last:
             self.done.append(self.cycle)
+            self._came.set()
             self.marks.append(bool(self.dut.m_axis_tuser.value))
             assert keep & 1, f"tkeep {keep:#010x} at tlast"
             assert not keep & (keep + 1), f"tkeep {keep:#010x} at tlast"
@@ -254,12 +262,12 @@ class EngineTB(TestBench):
         await self.send(stimuli)
         patience = PATIENCE + 4 * max((stimulus.beats for stimulus in stimuli), default=0)
         for index, (stimulus, result) in enumerate(zip(leaving, results, strict=True)):
-            waited = 0
-            while self.sink.empty() or len(self.done) <= before + index:
-                await RisingEdge(self.dut.aclk)
-                waited += 1
-                assert waited < patience, (
-                    f"hang: no frame for {waited} cycles, {index} of {len(leaving)} frames came out, "
+            self._deadline = self.cycle + patience
+            while len(self.done) <= before + index:
+                self._came.clear()
+                await self._came.wait()
+                assert self.cycle < self._deadline, (
+                    f"hang: no frame for {patience} cycles, {index} of {len(leaving)} frames came out, "
                     f"then {describe(stimulus)}, {result.verdict.name}"
                 )
             self._check(stimulus, result, bytes(self.sink.recv_nowait().tdata), self.marks[before + index])
