@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..codec import converted
 from ..codec.scaling import Scaling
+from ..codec.stream_codec import values_in
 from ..system.text import brief
 from ..transport import Transport
 from .agreement import (
@@ -269,7 +270,8 @@ def _scale(agreed: _Agreed[B]) -> Call:
     scaled = _multiplied(kept, lanes, place, scalings[transport.rank]) if contributes else kept
     first = exact and contributes and transport.size > 1 and settings.quantises_first(path)
     if first and not fed_back:  # after scaling: unscaled, the largest would become infinite
-        codec.lossy(scaled[place], lanes[place])
+        own = lanes[place]
+        values_in(own, codec, codec.lossy(scaled[place], own), "lossy")
     source = lanes if first and not fed_back else scaled
     mean_of_halves = lanes.dtype != np.float32 and settings.op is Op.MEAN
     seconds = perf_counter() - begun

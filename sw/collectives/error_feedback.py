@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..codec import largest_magnitude
 from ..codec.scaling import Scaling
-from ..codec.stream_codec import StreamCodec
+from ..codec.stream_codec import StreamCodec, values_in
 from ..transport.mpi import transport_of
 from ..wire import CodecName
 from .agreement import check_fits, common_scale, exchanged, is_exponent, largest_exponent
@@ -136,7 +136,9 @@ class ErrorFeedback:
             step = 0.0 if bound is None else math.ldexp(bound, 1 - scale)
             may_leave = codec.sums_exactly and step >= 2**104
             wanted = Fed(values, left, fed.decay)[where].added() if may_leave else None
-            codec.summing(scale, patterns).feed_back(values[where], left[where], into[where], decay=fed.decay)
+            at_scale, room = codec.summing(scale, patterns), into[where]
+            found = at_scale.feed_back(values[where], left[where], room, decay=fed.decay)
+            values_in(room, at_scale, found, "feed_back")
             if wanted is not None:
                 _keep_finite(wanted, left[where], into[where], step)
         if bound is None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.stream_codec import StreamCodec
+from ..codec.stream_codec import StreamCodec, stream_in
 from ..wire import CodecName
 from .agreement import largest_exponent
 from .settings import Scale
@@ -54,7 +54,9 @@ class OwnScale(StreamCodec):
         view = memoryview(bytearray(self.max_compressed_size(values.size)) if out is None else out).cast("B")
         scale = self._scale_for(values)
         view[:1] = scale.to_bytes(1, "little", signed=True)
-        return view[: 1 + len(self.codec.summing(scale).compress(values, view[1:]))]
+        codec, most = self.codec.summing(scale), self.codec.max_compressed_size(values.size)
+        room = np.frombuffer(view[1:], np.uint8)
+        return view[: 1 + stream_in(room, codec, codec.compress(values, view[1:]), values, most)]
 
     @staticmethod
     def _split(stream: Any) -> tuple[memoryview, int]:

@@ -25,6 +25,7 @@ from inceptionn.collectives import (
     examine,
     statistics,
 )
+from inceptionn.collectives.building import with_scale
 from inceptionn.collectives.own_scale import OwnScale
 from inceptionn.layers.parameter_server.exchange.legs import push_leg
 from inceptionn.transport import PeerLost, Transport
@@ -176,6 +177,64 @@ def test_results_elsewhere_reach_a_parameter_server(threads: Group, method: str)
         return back.tobytes()
 
     assert threads(1, lambda t: run(t, Careless(method))) == threads(1, lambda t: run(t, Half()))
+
+
+class CarelessGrid(Careless):
+    """One with an absolute bound, so that the collectives scale it."""
+
+    absolute_bound = 2.0**-7
+
+    def feed_back(self, x: Any, residual: Any, out: Any = None, *, decay: float = 1.0) -> Any:
+        return super().feed_back(x, residual, self._given("feed_back", x.size, out), decay=decay)
+
+
+@pytest.mark.parametrize("method", ["compress", "decompress", "decompress_add", "lossy"])
+@pytest.mark.parametrize("scale", ["auto", 3])
+def test_results_elsewhere_get_a_scale_of_their_own(threads: Group, method: str, scale: Any) -> None:
+    """`with_scale`, which layers use, keeps streams that a codec did not write into the given memory."""
+    x = np.random.default_rng(4).normal(scale=0.1, size=(3, 9000)).astype(np.float32)
+
+    def run(t: Transport, codec: StreamCodec) -> bytes:
+        total, sent = np.empty(9000, np.float32), x[0].copy()
+        allreduce_comp(t, x[t.rank], total, codec=codec)
+        bcast_comp(t, sent, 0, codec=codec)
+        return total.tobytes() + sent.tobytes()
+
+    found = threads(3, lambda t: run(t, with_scale(CarelessGrid(method), scale)))
+    assert found == threads(3, lambda t: run(t, with_scale(CarelessGrid(""), scale)))
+
+
+@pytest.mark.parametrize("scale", ["auto", None])
+def test_results_elsewhere_are_fed_back(threads: Group, scale: Any) -> None:
+    """A codec's own `feed_back` may return other memory than it was given, too."""
+    x = np.random.default_rng(6).normal(scale=0.1, size=(3, 5000)).astype(np.float32)
+
+    def run(t: Transport, codec: StreamCodec) -> bytes:
+        total, feedback = np.empty(5000, np.float32), ErrorFeedback(codec)
+        allreduce_comp(t, x[t.rank], total, codec=codec, scale=scale, feedback=(feedback, "w"))
+        return total.tobytes() + feedback.residual("w").tobytes()
+
+    found = threads(3, lambda t: run(t, CarelessGrid("feed_back")))
+    assert found == threads(3, lambda t: run(t, CarelessGrid("")))
+
+
+class CarelessExact(CarelessGrid):
+    """One that says that its sums are exact, so that ranks quantise their own values first."""
+
+    sums_exactly = True
+
+
+def test_results_elsewhere_are_quantised_first(threads: Group) -> None:
+    x = np.random.default_rng(6).normal(scale=0.1, size=(4, 5000)).astype(np.float32)
+    tree: dict[str, Any] = {"algorithm": "hierarchical", "upper": "aggregator", "legs": "down"}
+
+    def run(t: Transport, codec: StreamCodec) -> bytes:
+        total = np.empty(5000, np.float32)
+        allreduce_comp(t, x[t.rank], total, codec=codec, scale=None, group_size=2, **tree)
+        return total.tobytes()
+
+    found = threads(4, lambda t: run(t, CarelessExact("lossy")))
+    assert found == threads(4, lambda t: run(t, CarelessExact("")))
 
 
 class TooLong(Half):

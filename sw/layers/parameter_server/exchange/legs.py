@@ -198,7 +198,7 @@ class TaggedLeg(ScaledLeg):
         values = joined(parts)
         meta = self._up(values)
         if self.exact:
-            self.summing.lossy(values, values)
+            values_in(values, self.summing, self.summing.lossy(values, values), "lossy")
         return meta, values.view(np.uint8)
 
     def decode(self, meta: bytes, data: Data, parts: Sequence[tuple[str, int]]) -> list[Floats]:
