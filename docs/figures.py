@@ -13,9 +13,9 @@ A page names what it shows in comments, which GitHub and the site hide:
 
 A line of figures.jsonl is a record with ``name``, ``columns`` and ``rows``. ``unit``, ``conditions``,
 ``command`` and ``state`` (the commit that recorded the rows, and its date) say what they are; ``like`` names
-a record that says it for this one too. ``"past": true`` marks what stays as it is: a comparison of circuits
-that was made once, to decide, or arithmetic with the paper's numbers. A record with neither ``command`` nor
-``like`` is a summary: all its figures are those of other records.
+a record that says it for this one too. ``"past": true`` marks what stays as it is: a comparison that was made
+once, to decide, a measurement on hardware that was there once, or arithmetic with the paper's numbers. A
+record with neither ``command`` nor ``like`` is a summary: all its figures are those of other records.
 
 A cell is a number, text, null (empty), a list (a value, then what follows in brackets), or
 ``{"missed": cell}`` (bold: it misses its target). ``{NAME > ROW > COLUMN}`` in a text is the value of another
@@ -35,8 +35,8 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-VC709 = DOCS.parent / "boards" / "vc709" / "readme.md.j2"
-PAGES = sorted([DOCS.parent / "README.md", VC709, *DOCS.glob("*.md")])
+TEMPLATES = (DOCS.parent / "boards").glob("*/readme.md.j2")
+PAGES = sorted([DOCS.parent / "README.md", *TEMPLATES, *DOCS.glob("*.md")])
 BLOCK = re.compile(r"^(<!-- figures: (.+) -->\n)(?:>.*\n)*(?:\n(?=\|))?(?:\|.*\n)*", re.MULTILINE)
 VALUE = re.compile(r"((?:<!--|\{#) figure: ([^<{]+) (?:-->|#\}))[^<{]*(?=(?:<!--|\{#) end )")
 REFERENCE = re.compile(r"\{([^{}]+ > [^{}]+)\}")
