@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import largest_magnitude
+from ..codec import array_of, largest_magnitude
 from ..codec.scaling import Scaling
 from ..codec.stream_codec import StreamCodec, values_in
 from ..transport.mpi import transport_of
@@ -90,6 +90,10 @@ class ErrorFeedback:
         """
         if scale == "auto" and self.comm is None:
             raise ValueError("scale 'auto' needs the ranks that share it: ErrorFeedback(codec, comm=...)")
+        if not isinstance(gradient, np.ndarray):
+            raise TypeError(
+                f"the gradient must be a float32 array, not {type(gradient)!r}{array_of(gradient)}"
+            )
         if gradient.dtype != np.float32:
             raise TypeError(f"the gradient must be float32, not {gradient.dtype}")
         if out is not None and out.dtype != np.float32:

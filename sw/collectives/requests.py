@@ -142,10 +142,7 @@ class _Line:
         try:
             call()
         finally:
-            with self._lock:
-                self._busy = False
-                if self._waiting:
-                    self._go_on()
+            self._go_on()
 
     def _start_thread(self) -> None:
         # The thread ends with the last call. As a daemon it does not keep an interrupted program alive.
@@ -153,12 +150,19 @@ class _Line:
 
     def _go_on(self) -> None:
         """Start a thread for the calls that came meanwhile; they fail if that is impossible."""
-        try:
-            self._start_thread()
-            self._busy = True
-        except RuntimeError as error:
-            while self._waiting:
-                self._waiting.popleft()._fail(error)
+        with self._lock:
+            self._busy = False
+            if not self._waiting:
+                return
+            try:
+                self._start_thread()
+                self._busy = True
+                return
+            except RuntimeError as problem:
+                error, failed = problem, [*self._waiting]
+                self._waiting.clear()
+        for request in failed:  # without the lock, since callbacks may begin collectives
+            request._fail(error)
 
     def _work(self) -> None:
         _here.line = self

@@ -146,6 +146,7 @@ def test_wrong_arguments() -> None:
         ErrorFeedback(Codec())(np.zeros(3, np.float32))
     refused(ValueError, r"decay must be 0\.\.1, not 1\.5", ErrorFeedback, Codec(), decay=1.5)
     refused(TypeError, "float32, not float64", ErrorFeedback(Codec()), np.zeros(3), scale=None)
+    refused(TypeError, r"pass np\.array\(x, np\.float32\)", ErrorFeedback(Codec()), [1.0], scale=None)
 
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])

@@ -30,6 +30,7 @@ from inceptionn.collectives import (
     ireduce_scatter_comp,
     reduce_scatter_comp,
 )
+from inceptionn.collectives.requests import _line
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 HERE = Path(__file__).parent
@@ -231,6 +232,39 @@ def test_a_thread_that_cannot_start_leaves_the_line_free(
         return str(raised.value)
 
     assert threads(1, run) == ["can't start new thread"]
+
+
+def test_calls_that_no_thread_takes_fail_and_may_begin_others(
+    threads: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that came while one ran in its caller's thread fails; its callback begins another."""
+
+    def run(t: Transport) -> list[str]:
+        waiting: list[CollectiveRequest] = []
+        said: list[str] = []
+
+        def again(request: CollectiveRequest) -> None:
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                iallreduce_comp(t, ones(), ones())
+            said.append(type(request).__name__)
+
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+
+            def meanwhile() -> None:
+                waiting.append(iallreduce_comp(t, ones(), ones()))
+                waiting[0].add_done_callback(again)
+                patch.setattr(threading.Thread, "start", fail)
+
+            _line(t).run(meanwhile)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            waiting[0].wait(20)
+        return said
+
+    (said,) = threads(1, run)
+    assert said == ["CollectiveRequest"]
 
 
 def test_errors_come_with_wait_and_the_line_goes_on(group: Group) -> None:
