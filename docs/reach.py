@@ -52,8 +52,8 @@ _ASIDE = {
     )
 }  # fmt: skip
 """What reads options, prints tables and describes the machine: no figure depends on it."""
-_ROW = re.compile(r"""\(\s*["']([^"']*)["'],\s*["'][\w.]+:\w+["']""")
-"""A row of a table that stands for code, ``Entry("name", "module:Class")``, from its bracket on."""
+_ROW = re.compile(r"""\b[A-Z]\w*\(\s*["']([^"']*)["'],\s*["'](?:[\w.]+:)?\w+["']""")
+"""A row of a table that stands for code: ``Entry("name", "module:Class")`` or ``Entry("name", "module")``."""
 _C_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*")', re.DOTALL)
 
 
@@ -465,9 +465,9 @@ def _resolve(walk: _Walk, own: _Module, chain: tuple[str, ...], local: tuple[str
 
 
 def _string(walk: _Walk, own: _Module, text: str) -> None:
-    """Reach what a string names: an attribute, a module, a name of a module, or a file."""
-    if text.isidentifier():
-        walk.attribute(text)
+    """Reach what a string names: an attribute (dashes or not), a module, a name of a module, or a file."""
+    if (name := text.replace("-", "_")).isidentifier():
+        walk.attribute(name)
     if re.fullmatch(r"\.?[A-Za-z_][\w.]*(:\w+)?", text) and re.search("[.:]", text):
         module, _, name = text.partition(":")
         for each in (own.absolute(module), f"{own.package}.{module}"):
@@ -517,10 +517,10 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _row(node: ast.Call) -> str:
-    """Return the name of a row that stands for code, ``Entry("name", "module:Class")``; else nothing."""
-    match node.args[:2]:
-        case [ast.Constant(value=str(name)), ast.Constant(value=str(path))]:
-            return name if re.fullmatch(r"[\w.]+:\w+", path) else ""
+    """Return the name of a row that stands for code, as `_ROW` finds it in a text; else nothing."""
+    match node:
+        case ast.Call(ast.Name(id=row), [ast.Constant(value=str(name)), ast.Constant(value=str(path)), *_]):
+            return name if row[0].isupper() and re.fullmatch(r"([\w.]+:)?\w+", path) else ""
     return ""
 
 

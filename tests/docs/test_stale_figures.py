@@ -20,7 +20,8 @@ class Command(NamedTuple):
     function: str
     commands: dict | None = None
 BENCHES = {"sum": Command("inceptionn.bench", "sum_"), "old": Command("gone", "x")}
-COMMANDS = {"bench": Command("", "", BENCHES)}
+PAPER = {name: Command("inceptionn.paper", name) for name in ("fig-1", "fig-2", "everything")}
+COMMANDS = {"bench": Command("", "", BENCHES), "paper": Command("", "", PAPER)}
 """
 FILES = {
     "pyproject.toml": '[[tool.setuptools.ext-modules]]\nname = "inceptionn.native"\nsources = ["sw/add.c"]\n'
@@ -43,6 +44,13 @@ FILES = {
     "sw/parts/b.py": "class B: pass\n",
     "sw/kinds/__init__.py": "",
     "sw/kinds/one.py": "def unused():\n    return 1\n",
+    "sw/paper.py": (
+        "SOURCES = (Source('fig-1', 'drawn'), Source('fig-2', 'drawn'))\n"
+        "def everything():\n    return SOURCES, made('x')\n"
+        "def __getattr__(name):\n    return SOURCES, made(name)\n"
+        "def made(name):\n    return import_module(f'.figures.{name}', __package__)\n"
+    ),
+    "sw/figures/drawn.py": "def fig_1():\n    return 10\ndef fig_2():\n    return 20\n",
     "sw/work.py": (
         "class Sum:\n    def add(self):\n        return self.size\n"
         "    def report(self):\n        return 'x'\n"
@@ -119,6 +127,13 @@ def test_command_that_names_parts_reaches_those_alone() -> None:
     assert _changed("inceptionn bench sum b", b=("pass", "x = 1")) == ["inceptionn.parts.b:B"]
 
 
+def test_row_whose_name_has_a_dash_reaches_the_function_of_that_name() -> None:
+    edit = {"drawn": ("return 10", "return 11")}
+    for command in ("fig-1", "everything"):
+        assert _changed(f"inceptionn paper {command}", **edit) == ["inceptionn.figures.drawn:fig_1"]
+    assert not _changed("inceptionn paper fig-2", **edit)
+
+
 @pytest.mark.parametrize("command", ["inceptionn bench", "inceptionn bench old", "inceptionn x", "x.py"])
 def test_unknown_commands_are_refused(command: str) -> None:
     with pytest.raises(reach.Unreachable, match="no command"):
@@ -157,7 +172,8 @@ def project(tmp_path: Path) -> Path:
     record = {"name": "one", "columns": ["", "a"], "rows": [["r", 1]], "command": "inceptionn bench sum"}
     record |= {"unit": "s", "conditions": "None.", "state": "0000000, 2026-01-01"}
     page = "One is <!-- figure: one > r > a -->2<!-- end -->.\n"
-    texts = {"docs/figures.jsonl": json.dumps(record) + "\n", "docs/page.md": page, "README.md": ""}
+    texts = {"docs/figures.jsonl": json.dumps(record) + "\n", "docs/page.md": page}
+    texts |= dict.fromkeys(("README.md", "boards/vc709/readme.md.j2"), "")
     for path, text in (FILES | texts).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
