@@ -13,10 +13,10 @@ if find_spec("torch") is None:
     raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
 
 from .backend import BACKEND, compressed
-from .diloco import DiLoCo
 from .fsdp import CompressedReduceScatter, all_reduce_hook, fsdp_hook
 from .gradiveq import GradiVeQState, gradiveq_hook
 from .hook import CompressState, compress_hook
+from .local_updates.diloco import DiLoCo
 from .module import gradients_of, parameters_of, set_parameters
 from .optimizer import TorchOptimizer
 from .transport import TorchTransport

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The saved state of a `CompressState`: its entries, checked. Older states are read, too."""
+"""Checks of the entries of saved states, and the state of a `CompressState`. Older ones are read, too."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -10,10 +10,8 @@ import torch
 
 from .. import wire
 from ..codec import MAX_SCALE, Codec
+from ..collectives.agreement import MOST
 from ..system.text import brief
-
-_MOST = (1 << 63) - 1
-"""The largest number of a step."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,12 @@ class SavedState:
     @classmethod
     def read(cls, state: Any) -> "SavedState":
         """Read a state. ``ValueError`` names what is wrong with it."""
-        found = _entries("the state", state, {"step", "codec", "residuals"}, {"parameters", "scales"})
-        step, count = _whole("step", found["step"]), _whole("parameters", found.get("parameters", 0))
+        found = entries("the state", state, {"step", "codec", "residuals"}, {"parameters", "scales"})
+        step, count = whole("step", found["step"]), whole("parameters", found.get("parameters", 0))
         if not isinstance(found["residuals"], Mapping):
             raise ValueError(f"the residuals must be a dictionary, not {brief(found['residuals'])}")
         residuals = {
-            _whole("a residual's number", number): _array(number, values)
+            whole("a residual's number", number): array(f"the residual of parameter {number}", values)
             for number, values in found["residuals"].items()
         }
         codec = None if found["codec"] is None else _codec(found["codec"])
@@ -54,7 +52,7 @@ class SavedState:
         }
 
 
-def _entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()) -> dict[str, Any]:
+def entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()) -> dict[str, Any]:
     """Return a part of a saved state. ``ValueError`` unless it has all ``keys``, and perhaps ``more``."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name} must be a dictionary, not {brief(value)}")
@@ -65,10 +63,10 @@ def _entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()
     return dict(value)
 
 
-def _whole(name: str, value: Any) -> int:
+def whole(name: str, value: Any) -> int:
     """Return a number of a saved state that counts something. ``ValueError`` for anything else."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise ValueError(f"{name} must be a whole number of 0..2**63 - 1, not {brief(value)}")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value < MOST:
+        raise ValueError(f"{name} must be a whole number of 0..2**62 - 1, not {brief(value)}")
     return int(value)
 
 
@@ -76,15 +74,19 @@ def _scales(saved: Any) -> dict[int, int]:
     """Return the usual scales of a saved state. Older states have none."""
     if not isinstance(saved, Mapping):
         raise ValueError(f"the scales must be a dictionary, not {brief(saved)}")
-    for scale in saved.values():
-        if type(scale) is not int or abs(scale) > MAX_SCALE:
-            raise ValueError(f"a scale must be -{MAX_SCALE}..{MAX_SCALE}, not {brief(scale)}")
-    return {_whole("a scale's number", number): scale for number, scale in saved.items()}
+    return {whole("a scale's number", number): a_scale(scale) for number, scale in saved.items()}
+
+
+def a_scale(value: Any) -> int:
+    """Return a usual scale of a saved state. ``ValueError`` for anything else."""
+    if type(value) is not int or abs(value) > MAX_SCALE:
+        raise ValueError(f"a scale must be -{MAX_SCALE}..{MAX_SCALE}, not {brief(value)}")
+    return value
 
 
 def _codec(saved: Any) -> Codec:
     """Make the codec of a saved state. Older states have no ``codec``, and "planes" as a mode."""
-    found = _entries("its codec", saved, {"error_bound", "mode"}, {"codec"})
+    found = entries("its codec", saved, {"error_bound", "mode"}, {"codec"})
     bound, codec, mode = found["error_bound"], found.get("codec"), found["mode"]
     if not isinstance(bound, int | float) or any(not isinstance(name, str | None) for name in (codec, mode)):
         raise ValueError(f"the state's codec must be a bound and names, not {brief(found)}")
@@ -97,13 +99,16 @@ def _codec(saved: Any) -> Codec:
         raise ValueError(f"the state's codec: {error}") from None
 
 
-def _array(number: Any, residual: Any) -> Any:
-    """Return a residual of a saved state as an array. `Residuals.load` checks its values."""
-    if not isinstance(residual, torch.Tensor):
-        raise ValueError(f"the residual of parameter {number} must be a tensor, not {brief(residual)}")
-    if residual.dtype != torch.float32:
-        raise ValueError(f"the residual of parameter {number} must be float32, not {residual.dtype}")
+def array(name: str, values: Any) -> Any:
+    """Return a float32 tensor of a saved state as an array, whose values are not checked.
+
+    ``ValueError`` for anything else.
+    """
+    if not isinstance(values, torch.Tensor):
+        raise ValueError(f"{name} must be a tensor, not {brief(values)}")
+    if values.dtype != torch.float32:
+        raise ValueError(f"{name} must be float32, not {values.dtype}")
     try:
-        return residual.detach().resolve_neg().cpu().numpy()
+        return values.detach().resolve_neg().cpu().numpy()
     except (RuntimeError, TypeError) as error:  # sparse, without data, ...
-        raise ValueError(f"the residual of parameter {number} must be a plain tensor: {error}") from None
+        raise ValueError(f"{name} must be a plain tensor: {error}") from None

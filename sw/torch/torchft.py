@@ -15,9 +15,9 @@ from torchft.process_group import ProcessGroupWrapper
 
 from ..collectives.settings import GradientKeywords, check_names
 from .backend import BACKEND, InceptionnProcessGroup, compressed
-from .diloco import DiLoCo
-from .fragment import Kept
 from .hook import CompressState
+from .local_updates.diloco import DiLoCo
+from .local_updates.fragment import Kept
 
 _KEY = "inceptionn.torch.torchft"
 

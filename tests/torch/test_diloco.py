@@ -16,8 +16,8 @@ from torch_ranks import Ranks, loss_of, model, said
 
 from inceptionn import Codec
 from inceptionn.torch import DiLoCo
-from inceptionn.torch.diloco import default_codec
-from inceptionn.torch.fragment import digest_of
+from inceptionn.torch.local_updates.diloco import default_codec
+from inceptionn.torch.local_updates.fragment import digest_of
 
 Started = tuple[torch.nn.Module, torch.optim.Optimizer, DiLoCo]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "diloco.py"

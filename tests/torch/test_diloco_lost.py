@@ -15,7 +15,7 @@ from test_diloco import digest, same, started, steps
 from torch_ranks import Ranks, said
 
 import inceptionn.collectives.allreduce
-from inceptionn.torch import local_exchange
+from inceptionn.torch.local_updates import exchange
 
 RANKS, VICTIM, TIMEOUT = 3, 1, 4
 PLACES = {"before the data": "all_reduce", "in the middle": "ring", "after the data": "agree"}
@@ -42,7 +42,7 @@ def losing(place: str, delay: int, folder: str) -> tuple[str, float, bool, list[
     if rank == VICTIM:
         if place == "silent":
             time.sleep(40)
-        where = inceptionn.collectives.allreduce if place == "in the middle" else local_exchange
+        where = inceptionn.collectives.allreduce if place == "in the middle" else exchange
         setattr(where, PLACES[place], die)
     begun = time.monotonic()
     text = said(lambda: steps(of, range(5, 6 + delay)))

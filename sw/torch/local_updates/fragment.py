@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..codec import MAX_SCALE, Codec
-from ..codec.scaling import Scaling
-from ..collectives.agreement import MOST, is_whole
-from ..collectives.error_feedback import ErrorFeedback
-from ..system.text import brief
-from .host_copy import lanes_of, takes
+from ...codec import Codec
+from ...codec.scaling import Scaling
+from ...collectives.error_feedback import ErrorFeedback
+from ...system.text import brief
+from ..host_copy import lanes_of, takes
+from ..saved_state import a_scale, array, entries, whole
 
 Kept = tuple[Mapping[Any, Any], Mapping[Any, Scaling]]
 """Residuals and usual scales."""
-COUNTS = range(MOST)
-"""What counts of steps may be, in a saved state and in a message."""
 
 
 class Fragment:
@@ -114,40 +112,36 @@ class Fragment:
 
     def check(self, saved: Any) -> None:
         """Raise ``ValueError`` if a state is not one of a fragment with these sizes."""
-        names = ("anchor", "momentum", "residual", "mean", "outer", "together", "begun", "scales")
-        if not isinstance(saved, Mapping) or set(names) != saved.keys():
-            raise ValueError(f"the state of a fragment must have {', '.join(names)}, not {brief(saved)}")
-        if (saved["begun"] is None) != (saved["mean"] is None):
-            raise ValueError("begun and mean must be both None, or none of them")
-        for name in names[:4]:
-            if saved[name] is not None or name in names[:2]:
-                self._check_array(name, saved[name])
-        for name in names[4:7]:
-            if saved[name] is not None or name != "begun":
-                check_count(name, saved[name])
-        match saved["scales"]:
-            case None:
-                return
-            case list(scales) if len(scales) == len(self.sizes):
-                if all(type(scale) is int and abs(scale) <= MAX_SCALE for scale in scales):
-                    return
-        raise ValueError(
-            f"scales must be {len(self.sizes)} numbers of -{MAX_SCALE}..{MAX_SCALE}, "
-            f"not {brief(saved['scales'])}"
+        needed, may_lack = (
+            {"anchor", "momentum", "outer", "together"},
+            {"residual", "mean", "begun", "scales"},
         )
+        found = entries("the state of a fragment", saved, needed | may_lack)
+        if (found["begun"] is None) != (found["mean"] is None):
+            raise ValueError("begun and mean must be both None, or none of them")
+        here = {name: value for name, value in found.items() if value is not None or name in needed}
+        for name in ("outer", "together", "begun"):
+            if name in here:
+                whole(name, here[name])
+        for name in ("anchor", "momentum", "residual", "mean"):
+            if name in here:
+                self._check_array(f"{name} of {self.label}", here[name])
+        if (scales := found["scales"]) is not None:
+            if not isinstance(scales, list) or len(scales) != len(self.sizes):
+                raise ValueError(f"scales must be a list of {len(self.sizes)}, not {brief(scales)}")
+            for scale in scales:
+                a_scale(scale)
 
     def _check_array(self, name: str, values: Any) -> None:
         """Raise ``ValueError`` unless these are finite float32 values, as many as the fragment has."""
-        if not isinstance(values, torch.Tensor) or values.dtype != torch.float32:
-            what = getattr(values, "dtype", type(values).__name__)
-            raise ValueError(f"{name} of {self.label} must be a float32 tensor, not {what}")
-        if values.shape != self.anchor.shape or values.layout is not torch.strided:
+        found = array(name, values)
+        if found.shape != tuple(self.anchor.shape):
             raise ValueError(
-                f"{name} must be flat, of {self.anchor.numel()} values, not of shape {tuple(values.shape)}: "
+                f"{name} must be flat, of {self.anchor.numel()} values, not of shape {found.shape}: "
                 "the state is that of another model, or of other fragments"
             )
-        if values.device.type == "meta" or not torch.isfinite(values).all():
-            raise ValueError(f"{name} of {self.label} has values that are not finite")
+        if not np.isfinite(found).all():
+            raise ValueError(f"{name} has values that are not finite")
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> tuple[int, torch.Tensor] | None:
         """Take over a state that `check` has passed. Return what had ``arrived``, or None."""
@@ -209,12 +203,6 @@ def check_number(name: str, value: Any, most: float) -> float:
     if not 0 <= value <= most:
         raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
     return float(value)
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless a number of a saved state counts something."""
-    if not is_whole(value, COUNTS):
-        raise ValueError(f"{name} must be a whole number of 0..2**62 - 1, not {brief(value)}")
 
 
 def digest_of(tensors: Iterable[torch.Tensor]) -> str:

@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from ..collectives import MismatchError, bcast_comp
-from ..collectives.agreement import agree, is_whole
-from ..collectives.allreduce import all_reduce
-from ..collectives.call import Feedback
-from ..collectives.ledger import Ledger, counted
-from ..collectives.requests import plan
-from ..collectives.settings import Settings
-from ..collectives.values.finite import all_finite
-from ..transport import Transport
-from .fragment import COUNTS, Fragment
-from .link import Link
+from ...collectives import MismatchError, bcast_comp
+from ...collectives.agreement import MOST, agree, is_whole
+from ...collectives.allreduce import all_reduce
+from ...collectives.call import Feedback
+from ...collectives.ledger import Ledger, counted
+from ...collectives.requests import plan
+from ...collectives.settings import Settings
+from ...collectives.values.finite import all_finite
+from ...transport import Transport
+from ..link import Link
+from .fragment import Fragment
 
 NAME = "local updates"
 """The name in messages about ranks that differ."""
@@ -133,6 +133,6 @@ def _is_place(value: Any) -> bool:
     """Tell whether a rank's message is its inner steps, and by fragment two counts and a digest."""
     match value:
         case [steps, list(outer), list(together), list(digests)]:
-            whole = all(is_whole(each, COUNTS) for each in (steps, *outer, *together))
+            whole = all(is_whole(each, range(MOST)) for each in (steps, *outer, *together))
             return whole and all(isinstance(each, str) for each in digests)
     return False

@@ -16,22 +16,23 @@ from typing import Any, Unpack
 import torch
 import torch.distributed as dist
 
-from ..codec import Codec
-from ..codec.scaling import joined_sections
-from ..collectives import MEAN
-from ..collectives.agreement import agree
-from ..collectives.call import Feedback
-from ..collectives.error_feedback import ErrorFeedback
-from ..collectives.ledger import Ledger, Statistics
-from ..collectives.settings import GradientKeywords, Settings, check_names
-from ..collectives.values.stream_codec import StreamCodec, check_codec
-from ..system.integers import integer
-from ..transport import Transport
-from ..wire import CodecName
-from .fragment import Fragment, check_count, check_number, digest_of, split, trained, untracked
-from .hook import ALGORITHMS
-from .link import link_of
-from .local_exchange import NAME, Exchange, Flight, begin, take_over
+from ...codec import Codec
+from ...codec.scaling import joined_sections
+from ...collectives import MEAN
+from ...collectives.agreement import agree
+from ...collectives.call import Feedback
+from ...collectives.error_feedback import ErrorFeedback
+from ...collectives.ledger import Ledger, Statistics
+from ...collectives.settings import GradientKeywords, Settings, check_names
+from ...collectives.values.stream_codec import StreamCodec, check_codec
+from ...system.integers import integer
+from ...transport import Transport
+from ...wire import CodecName
+from ..hook import ALGORITHMS
+from ..link import link_of
+from ..saved_state import entries, whole
+from .exchange import NAME, Exchange, Flight, begin, take_over
+from .fragment import Fragment, check_number, digest_of, split, trained, untracked
 
 
 def default_codec(ranks: int) -> Codec:
@@ -201,9 +202,8 @@ class DiLoCo:
         ``ValueError`` for another dictionary, other fragments, or if the model does not have the weights that
         it had; nothing is changed then.
         """
-        if not isinstance(state, Mapping) or not {"steps", "weights", "fragments"} <= state.keys():
-            raise ValueError("the state must be a dictionary with steps, weights and fragments")
-        check_count("steps", state["steps"])
+        entries("the state", state, {"steps", "weights", "fragments"})
+        steps = whole("steps", state["steps"])
         parts = state["fragments"]
         if not isinstance(parts, list) or len(parts) != len(self._fragments):
             raise ValueError(f"the state must have {len(self._fragments)} fragments")
@@ -215,7 +215,7 @@ class DiLoCo:
             with suppress(Exception):
                 flight.wait()
         self._flights.clear()
-        self.steps, self._resumed = state["steps"], True
+        self.steps, self._resumed = steps, True
         for number, (fragment, part) in enumerate(zip(self._fragments, parts, strict=True)):
             if (arrived := fragment.load_state_dict(part)) is not None:
                 self._flights[number] = Flight(*arrived)
