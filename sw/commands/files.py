@@ -283,7 +283,7 @@ def _print_classes(console: Console, spec: wire.CodecSpec, counts: NDArray[np.in
 
 
 def _print_errors(console: Console, errors: Errors) -> None:
-    _print_bars(console, "error, in bounds, from", errors.rows())
+    _print_bars(console, "error over the bound, from", errors.rows())
     console.print(
         f"largest error {errors.largest:.3g}, {errors.largest / errors.bound:.3f} of the bound "
         f"{errors.bound:.3g}; relative L2 error {errors.relative:.3g}"
@@ -295,7 +295,7 @@ def _print_choices(
     console: Console, found: list[Choice], best: Choice | None, auto: int, peer: Effect | None
 ) -> None:
     headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
-    table = Table(f"both codecs, scale 2**{found[0].scale}", "", *headings)
+    table = Table(f"codecs at scale 2**{found[0].scale}", "", *headings)
     sections = [peer, *(each for each in found if each.variant != wire.BOUNDED and each.k == found[0].k)]
     for effect in [*found, *([] if peer is None else [peer])]:
         if effect in sections:

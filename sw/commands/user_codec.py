@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..collectives.values.stream_codec import StreamCodec, examine
-from ..system.text import printable
+from ..system.text import nearest, printable
 
 UserCodec = Annotated[
     str | None,
@@ -33,6 +33,8 @@ def user_codec(text: str | None) -> StreamCodec | None:
     try:
         found: Any = import_module(module)
         for part in name.split("."):
+            if not hasattr(found, part):
+                raise AttributeError(f"{found!r} has no {part!r}{nearest(part, vars(found))}")
             found = getattr(found, part)
         codec: StreamCodec = found if hasattr(found, "compress") and not isinstance(found, type) else found()
         examine(codec)

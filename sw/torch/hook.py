@@ -46,6 +46,9 @@ ALGORITHMS = tuple(name for name in ALL_ALGORITHMS if name != "paper_baseline")
 Schedule = Callable[[int], StreamCodec | CodecName | None]
 
 
+_DEFAULT = "default (the NICs', else planes at 2^-10)"
+
+
 class CompressState:
     """The state of `compress_hook` and of FSDP's hooks: how to compress, the step, the residuals.
 
@@ -230,7 +233,7 @@ class CompressState:
 
     def __repr__(self) -> str:
         """Return the settings and the step."""
-        codec = "a schedule" if self._schedule else "default" if self._codec is None else self._codec.name
+        codec = "a schedule" if self._schedule else _DEFAULT if self._codec is None else self._codec.name
         settings = self._settings
         feedback = "no error feedback" if self.residuals is None else "error feedback"
         text = (

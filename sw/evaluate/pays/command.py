@@ -125,7 +125,7 @@ def pays(
     )  # fmt: skip
     with usage_error():
         scene = Scenario(
-            size=size_of(model, "--model"), compute=time_of(step_time, "--step-time"), nodes=nodes,
+            size=model_of(model), compute=time_of(step_time, "--step-time"), nodes=nodes,
             link=Link(report.rate(bandwidth, "--bandwidth"), time_of(latency, "--latency"), mtu),
             form=form, topology=topology, gradients=gradients, buckets=buckets, overlap=overlap,
             group=group_size, oversubscription=oversubscription, down=down, local_steps=local_steps,
@@ -248,6 +248,16 @@ def _at(ratio: RatioAt, nodes: int) -> Ratio:
         return ratio(max(1, nodes))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"--scale: {error}") from error
+
+
+def model_of(text: str) -> float:
+    """Return the bytes of a gradient; a usage error for so few that the unit was forgotten."""
+    size = size_of(text, "--model")
+    if size < 1e3:
+        raise typer.BadParameter(
+            f"--model takes bytes such as 98MB, at least 1kB; {text!r} is {size:g} bytes"
+        )
+    return size
 
 
 def size_of(text: str, option: str) -> float:

@@ -23,7 +23,9 @@ class Answer(NamedTuple):
         times = max(self.allowed, 1 / self.allowed)
         text = f'At equal numbers of steps "{soonest}" ends soonest, {times:.3g} times as fast as "{other}".'
         if self.allowed > 1:
-            text += f" It still does with up to {self.allowed:.3g} times as many steps to the same loss."
+            text += (
+                f" It does unless it needs more than {self.allowed:.3g} times as many steps to the same loss."
+            )
         return text
 
 

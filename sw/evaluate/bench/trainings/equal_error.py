@@ -250,7 +250,7 @@ def tables(errors: Sequence[Row], losses: Sequence[Row]) -> Iterator[Table]:
     title = "Test loss over that of raw gradients"
     yield _of_rivals(title, losses, case, "{:.3f}", lambda row: row["loss"] / row["raw"], ratio=True)
     for name in OURS:
-        title = f"Test loss of {name} in no more bytes over the other's (below 1: ours is better)"
+        title = f"Test loss of {name} in no more bytes over the other's (below 1: planes is better)"
         yield _of_rivals(title, losses, case, "{:.3f}", partial(ours, name=name))
 
 
