@@ -4,6 +4,7 @@
 //   inceptionn generate --board generic --out g
 //   iverilog -g2005 -o tb nic_tb.v g/inceptionn_nic.v && vvp tb
 // Add -P nic_tb.BYTES=4 for --lanes 1, =64 for --lanes 16 or two engines of 8 lanes; it serves both codecs.
+// It prints PASS, or ends by $fatal: the exit status of vvp is then 1. Unknown bits (X) fail, too.
 module nic_tb;
     parameter BYTES = 32;                             // width of the streams
     parameter VALUES = 368;                           // of a packet, at most 368: an IP packet of 1,500 bytes
@@ -76,9 +77,8 @@ module nic_tb;
     end endtask
 
     task fail(input [8*60:1] why); if (!failed) begin
-        $display("FAIL: %0s", why);
         failed = 1;
-        $finish;
+        $fatal(1, "%0s", why);
     end endtask
 
     // What leaves is counted on the wire and kept at the host.
@@ -86,14 +86,14 @@ module nic_tb;
     always @(posedge aclk) if (aresetn) begin
         if (wire_valid && wire_ready) begin
             for (k = 0; k < BYTES; k = k + 1) on_wire = on_wire + wire_keep[k];
-            if (wire_last && wire_bad) fail("a frame is marked bad on the wire");
+            if (wire_last !== 0 && wire_bad !== 0) fail("a frame is marked bad on the wire");
         end
         if (rx_valid) begin
-            for (k = 0; k < BYTES; k = k + 1) if (rx_keep[k]) begin
+            for (k = 0; k < BYTES; k = k + 1) if (rx_keep[k] !== 0) begin
                 frame[on_host] = rx_data[8*k +: 8];
                 on_host = on_host + 1;
             end
-            if (rx_last && rx_bad) fail("a frame is marked bad at the host");
+            if (rx_last !== 0 && rx_bad !== 0) fail("a frame is marked bad at the host");
             if (rx_last) arrived <= 1;
         end
     end
@@ -101,7 +101,8 @@ module nic_tb;
     function real double(input [31:0] x);
         double = x[30:0] == 0 ? 0.0 : $bitstoreal({x[31], 11'd896 + x[30:23], x[22:0], 29'd0});
     endfunction
-    task pass(input [7:0] tos, input vlan, input [8*12:1] name); real off; begin
+    task pass(input [7:0] tos, input vlan, input [8*12:1] name);
+    real off; reg [31:0] restored; begin
         make(tos, vlan);
         on_wire = 0; on_host = 0; arrived <= 0;
         for (i = 0; i < size; i = i + BYTES) begin
@@ -111,45 +112,51 @@ module nic_tb;
             end
             tx_last <= i + BYTES >= size;
             tx_valid <= 1;
-            @(posedge aclk); while (!tx_ready) @(posedge aclk);
+            @(posedge aclk); while (tx_ready !== 1) @(posedge aclk);
         end
         tx_valid <= 0;
         for (waited = 0; waited < 20000 && !arrived; waited = waited + 1) @(posedge aclk);
         if (!arrived) fail("a frame does not arrive");
-        if (on_host != size) fail("a frame arrives with another length");
+        if (on_host !== size) fail("a frame arrives with another length");
         for (i = 0; i < at - 2; i = i + 1)            // the checksum is that of the values
             if (frame[i] !== sent[i]) fail("a header has changed");
         for (i = 0; i < VALUES; i = i + 1) begin
-            off = double({frame[at + 4*i + 3], frame[at + 4*i + 2], frame[at + 4*i + 1], frame[at + 4*i]})
-                - double(value(i));
+            restored = {frame[at + 4*i + 3], frame[at + 4*i + 2], frame[at + 4*i + 1], frame[at + 4*i]};
+            off = double(restored) - double(value(i));
+            if (^restored === 1'bx) fail("a value has unknown bits");
             if (tos != TAG && off != 0) fail("an untagged value has changed");
             if (off > 0.0009766 || off < -0.0009766) fail("a value is beyond the bound");
         end
-        if ((on_wire < size) != (tos == TAG)) fail("the frame's length on the wire is wrong");
+        if ((on_wire < size) !== (tos == TAG)) fail("the frame's length on the wire is wrong");
         $display("%0s: %0d bytes, %0d on the wire", name, size, on_wire);
     end endtask
 
     task read(input [11:0] from, input [31:0] expected, input [8*60:1] why); begin
         address <= from; ar_valid <= 1;
-        @(posedge aclk); while (!ar_ready) @(posedge aclk);
+        @(posedge aclk); while (ar_ready !== 1) @(posedge aclk);
         ar_valid <= 0;
-        while (!r_valid) @(posedge aclk);
-        if (r_resp != 0 || r_data != expected) fail(why);
+        while (r_valid !== 1) @(posedge aclk);
+        if (r_resp !== 0 || r_data !== expected) fail(why);
         @(posedge aclk);
     end endtask
     task write(input [11:0] to, input [31:0] data); begin
         address <= to; w_data <= data; aw_valid <= 1; w_valid <= 1;
         @(posedge aclk);
         fork
-            begin while (!aw_ready) @(posedge aclk); aw_valid <= 0; end
-            begin while (!w_ready) @(posedge aclk); w_valid <= 0; end
+            begin while (aw_ready !== 1) @(posedge aclk); aw_valid <= 0; end
+            begin while (w_ready !== 1) @(posedge aclk); w_valid <= 0; end
         join
-        while (!b_valid) @(posedge aclk);
-        if (b_resp != 0) fail("a write is refused");
+        while (b_valid !== 1) @(posedge aclk);
+        if (b_resp !== 0) fail("a write is refused");
         @(posedge aclk);
     end endtask
 
     initial begin
+        repeat (200000) @(posedge aclk);
+        fail("a port does not answer");
+    end
+    initial begin
+        if ($bits(nic.s_axis_tx_tkeep) != BYTES) fail("wrong BYTES for this NIC's width");
         repeat (8) @(posedge aclk); aresetn <= 1;
         read(12'h000, 32'h494E4350, "ID is not INCP");
         pass(8'h00, 0, "untagged");

@@ -2,6 +2,7 @@
 """The example's bench of the NIC, on Icarus."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,33 @@ BENCH = Path(__file__).parents[2] / "examples" / "verilog" / "nic_tb.v"
     ("codec", "lanes"), [("paper", 8), pytest.param("planes", 1, marks=pytest.mark.slow)]
 )
 def test_example_bench_of_the_nic_on_icarus(codec: str, lanes: int, tmp_path: Path) -> None:
-    """Three packets pass the NIC and come back; a bench that expects another mark of them says so."""
+    """Three packets pass the NIC and come back. Another mark, another width and unknown bits are failures."""
     (tmp_path / "nic.v").write_text(emit(Nic(EngineShape.of(lanes, codec)), "inceptionn_nic"))
+    model, bench = tmp_path / "tb", BENCH.read_text()
 
-    def run(source: Path) -> list[str]:
-        model = tmp_path / "tb"
-        width = ("-P", f"nic_tb.BYTES={4 * lanes}", "-P", "nic_tb.VALUES=100")
-        run_tool([find_icarus(), "-g2005", *width, "-o", model, source, tmp_path / "nic.v"])
-        return run_tool([model]).splitlines()
+    def run(source: str, width: int = 4 * lanes) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "tb.v").write_text(source)
+        parameters = ("-P", f"nic_tb.BYTES={width}", "-P", "nic_tb.VALUES=100")
+        run_tool([find_icarus(), "-g2005", *parameters, "-o", model, tmp_path / "tb.v", tmp_path / "nic.v"])
+        return subprocess.run([model], capture_output=True, text=True, check=False)
 
-    untagged, tagged, vlan, last = run(BENCH)
+    def failure(source: str, width: int = 4 * lanes) -> str:
+        done = run(source, width)
+        assert done.returncode == 1
+        (why,) = re.findall("^FATAL: .*: (.*)$", done.stdout + done.stderr, re.MULTILINE)
+        return str(why)
+
+    passed = run(bench)
+    untagged, tagged, vlan, last = passed.stdout.splitlines()
+    assert passed.returncode == 0
     assert untagged == "untagged: 442 bytes, 442 on the wire"
     assert re.fullmatch(r" *tagged: 442 bytes, (\d+) on the wire", tagged)
     assert re.fullmatch(r" *in a VLAN: 446 bytes, (\d+) on the wire", vlan)
     assert last == "PASS"
-    other = tmp_path / "other.v"
-    other.write_text(BENCH.read_text().replace("TAG = 8'h28", "TAG = 8'h68"))
-    assert run(other)[-1] == "FAIL: the frame's length on the wire is wrong"
+    marked = bench.replace("TAG = 8'h28", "TAG = 8'h68")
+    assert failure(marked) == "the frame's length on the wire is wrong"
+    assert failure(bench, 8 * lanes) == failure(bench, 2 * lanes) == "wrong BYTES for this NIC's width"
+    unknown = bench.replace(".aresetn(aresetn)", ".aresetn(1'bx)").replace("(200000)", "(2000)")
+    assert failure(unknown) == "a port does not answer"
+    data = bench.replace(".m_axis_rx_tdata(rx_data)", ".m_axis_rx_tdata()")
+    assert failure(data) == "a header has changed"
