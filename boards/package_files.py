@@ -62,13 +62,14 @@ _WHAT = {
 def register_context(codec: str, bf16: bool = False) -> dict[str, Any]:
     """Return the values for ``registers.md.j2``.
 
-    They are a bound's value, and the counters of lanes or groups by class.
+    They are every bound's value, and the counters of lanes or groups by class.
     """
     registers = registers_of(codec, bf16)
     return {
         "codec": codec_of(codec),
         "parameters_register": registers["PARAMETERS"],
         "parameters_8": bound_word(8, codec=codec),
+        "bound_words": [f"`{bound_word(k, codec=codec):#010x}`" for k in range(1, 15)],
         "class_counters": registers.class_counters,
         "bf16": bf16,
     }

@@ -26,7 +26,10 @@ def _target(board: Board, options: Options) -> Target:
         ),
         part=options.part or "",
         parameters={},
-        context={"cuts_through": options.engines == 1 and not options.shape.serial},
+        context={
+            "cuts_through": options.engines == 1 and not options.shape.serial,
+            "stream_bytes": options.engines * options.shape.bytes,
+        },
     )
 
 

@@ -127,6 +127,21 @@ def test_the_users_clock(folder: tuple[str, dict[str, str]]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
+@pytest.mark.parametrize("page", ["boards.md", "README.md"])
+def test_the_pages_lines_write_a_queue(
+    page: str, folder: tuple[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of docs/boards.md for 512 bits, those of a folder's README for its own width."""
+    docs = Path(__file__).parents[2] / "docs"
+    text, bits = ((docs / page).read_text(), 512) if page == "boards.md" else (folder[1][page], 256)
+    (lines,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {})
+    assert f"  input [{bits - 1}:0] s_axis_tdata;" in Path("frame_queue.v").read_text()
+    run_tool([find_icarus(), "-g2005", "-t", "null", "frame_queue.v"])
+
+
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_only_the_papers_codec_is_in_the_papers_figures(folder: tuple[str, dict[str, str]]) -> None:
     codec, files = folder
     named = {name for name, text in files.items() if re.search(r"Figs?\. (9|10)", text)}
