@@ -3,7 +3,8 @@
 // of fp32 values go from the host to the wire and, looped back, to the host: untagged, tagged, tagged in a VLAN.
 //   inceptionn generate --board generic --out g
 //   iverilog -g2005 -o tb nic_tb.v g/inceptionn_nic.v && vvp tb
-// Add -P nic_tb.BYTES=4 for --lanes 1, =64 for --lanes 16 or two engines of 8 lanes; it serves both codecs.
+// It serves both codecs. Add -P nic_tb.BYTES=4 for --lanes 1, =64 for --lanes 16 or two engines of 8 lanes,
+// =128 for two engines of 16.
 // It prints PASS, or ends by $fatal: the exit status of vvp is then 1. Unknown bits (X) fail, too.
 module nic_tb;
     parameter BYTES = 32;                             // width of the streams
