@@ -3,44 +3,42 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import nn
 
-from ...training import Batches, digits
+from ...training import Batches, Dataset, digits
 from ...training.data import Batch
 
 CONTEXT, LETTERS = 32, 96
 """Characters that the transformer sees, and printable ASCII with the end of a line."""
+TESTED = 256
+"""Windows of the text for testing."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model, its batches by step, its loss, and what counts in the end.
-
-    ``final``: "accuracy" (percent, on the test set) or "loss" (on text that it was not trained on).
-    """
+    """A model, this rank's batches, the test set, and what counts: "accuracy" in percent, or "loss"."""
 
     model: nn.Module
-    batch: Callable[[int], tuple[torch.Tensor, torch.Tensor]]
-    test: tuple[torch.Tensor, torch.Tensor]
-    rate: float
+    batches: Batches
+    test: Batch
     final: str
 
-    def loss(self, module: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Return the mean cross-entropy of a batch."""
-        logits = module(batch[0])
-        return nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch[1].reshape(-1))
+        logits, labels = module(torch.tensor(batch.inputs)), torch.tensor(batch.labels)
+        return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
     @torch.no_grad()
     def score(self, module: nn.Module) -> float:
         """Return the model's score."""
         if self.final == "loss":
             return float(self.loss(module, self.test))
-        right = module(self.test[0]).argmax(dim=1) == self.test[1]
-        return 100 * float(right.float().mean())
+        found = module(torch.tensor(self.test.inputs)).argmax(dim=1).numpy()
+        return 100 * float((found == self.test.labels).mean())
 
 
 class Transformer(nn.Module):
@@ -62,57 +60,33 @@ class Transformer(nn.Module):
         return self.out(self.layers(x, mask=mask, is_causal=True))
 
 
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "mlp": lambda: nn.Sequential(
+        nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10),
+    ),
+    "cnn": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(64 * 16, 512), nn.ReLU(), nn.Linear(512, 10),
+    ),
+    "transformer": Transformer,
+}  # fmt: skip
+
+
 def task(name: str, batch: int, worker: int, workers: int, seed: int = 0) -> Task:
-    """Make the task of a name: "mlp", "cnn" or "transformer".
-
-    It has ``batch`` samples per worker and step. ``seed``: of the first weights and of the batches; the test
-    data are always the same.
-    """
+    """Make a task of `MODELS`; ``seed``: of weights and batches. The test data are always the same."""
     torch.manual_seed(seed)
-    if name == "transformer":
-        return _text(batch, worker, workers, seed)
-    return _digits(name, batch, worker, workers, seed)
+    data, final = (text(), "loss") if name == "transformer" else (digits(), "accuracy")
+    return Task(MODELS[name](), Batches(data.train, batch, worker, workers, seed), data.test, final)
 
 
-def _digits(name: str, batch: int, worker: int, workers: int, seed: int) -> Task:
-    data = digits()
-    sides = (-1, 1, 8, 8) if name == "cnn" else (-1, 64)
-
-    def tensors(samples: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.from_numpy(samples.inputs).reshape(sides), torch.from_numpy(samples.labels)
-
-    batches = Batches(data.train, batch, worker, workers, seed)
-    model: nn.Module
-    if name == "mlp":
-        model = nn.Sequential(
-            nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
-        )
-    else:
-        model = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Flatten(),
-            nn.Linear(64 * 16, 512), nn.ReLU(), nn.Linear(512, 10),
-        )  # fmt: skip
-    return Task(model, lambda step: tensors(batches.at(step)), tensors(data.test), 0.05, "accuracy")
-
-
-def _text(batch: int, worker: int, workers: int, seed: int) -> Task:
-    """Make a task of the English manual in every Python; its last tenth is for testing."""
+def text() -> Dataset:
+    """Cut the English manual in every Python into windows; those of its last tenth are for testing."""
     from pydoc_data.topics import topics
 
     letters = "".join(topics[name] for name in sorted(topics)).encode("ascii", "replace")
-    codes = np.frombuffer(letters, np.uint8).astype(np.int64) - 31
-    codes = codes.clip(0, LETTERS - 1)
+    codes = (np.frombuffer(letters, np.uint8).astype(np.int64) - 31).clip(0, LETTERS - 1)
     held = len(codes) // 10
-    train, test = codes[:-held], codes[-held:]
-
-    def windows(source: np.ndarray[Any, Any], starts: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        cut = np.stack([source[start : start + CONTEXT + 1] for start in starts])
-        return torch.from_numpy(cut[:, :-1].copy()), torch.from_numpy(cut[:, 1:].copy())
-
-    def at(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        starts = np.random.default_rng((step, 1, seed)).integers(0, len(train) - CONTEXT - 1, batch * workers)
-        return windows(train, starts[worker::workers])
-
-    tests = np.random.default_rng(2).integers(0, held - CONTEXT - 1, 256)
-    return Task(Transformer(), at, windows(test, tests), 0.05, "loss")
+    train = sliding_window_view(codes[:-held], CONTEXT + 1)
+    test = sliding_window_view(codes[-held:], CONTEXT + 1)[:: held // TESTED]
+    return Dataset("text", Batch(train[:, :-1], train[:, 1:]), Batch(test[:, :-1], test[:, 1:]), LETTERS)

@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,9 @@ def bf16_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch
     return bf16_compress_hook(state, bucket)
 
 
-OPTIMIZERS: dict[str, Callable[[Any, Task], torch.optim.Optimizer]] = {
-    "sgd": lambda parameters, task: torch.optim.SGD(parameters, lr=task.rate, momentum=0.9),
-    "adam": lambda parameters, task: torch.optim.Adam(parameters, lr=0.002),
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": partial(torch.optim.SGD, lr=0.05, momentum=0.9),
+    "adam": partial(torch.optim.Adam, lr=0.002),
 }
 
 
@@ -46,48 +48,53 @@ def state_of(system: str, bound: float) -> CompressState:
     return CompressState(codec=Codec(bound, *HOOKS[system]), scale=scale, error_feedback=feedback)
 
 
-def wrapped(
-    module: torch.nn.Module, system: str, bound: float, start: int
-) -> tuple[DistributedDataParallel, CompressState | None]:
-    """Wrap the module in DDP with one of the systems; return the state of `compress_hook`, too.
-
-    ``start``: PowerSGD's first compressed step.
-    """
-    hook_state = None
+def wrapped(module: torch.nn.Module, system: str, bound: float, start: int) -> tuple[Any, Any]:
+    """Wrap the module in DDP with a system; return its hook's state. PowerSGD compresses from ``start``."""
     group = dist.new_group(backend="inceptionn") if system == "backend" else None
     if group is not None:
         compressed(group, Codec(bound, *PLANES))
     # PowerSGD starts all-reduces from callbacks: those of two buckets cross between ranks, and gloo aborts.
     bucket = {"bucket_cap_mb": 1024} if system == "powersgd" else {}
     ddp = DistributedDataParallel(module, process_group=group, **bucket)
-    if system == "fp16":
-        ddp.register_comm_hook(None, fp16_compress_hook)
-    elif system == "bf16":
-        ddp.register_comm_hook(None, bf16_hook)
-    elif system == "powersgd":
-        state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=start)
-        ddp.register_comm_hook(state, powerSGD_hook)
-    elif system in HOOKS:
-        hook_state = state_of(system, bound)
-        ddp.register_comm_hook(hook_state, compress_hook)
-    return ddp, hook_state
+    theirs = {
+        "fp16": (None, fp16_compress_hook), "bf16": (None, bf16_hook),
+        "powersgd": (PowerSGDState(None, 2, start), powerSGD_hook),
+    }  # fmt: skip
+    ours = system in HOOKS
+    state, hook = (state_of(system, bound), compress_hook) if ours else theirs.get(system, (None, None))
+    if hook is not None:
+        ddp.register_comm_hook(state, hook)
+    return ddp, state
 
 
-def stepper(ddp: DistributedDataParallel, trained: Task, optimizer: str) -> Callable[[int], None]:
-    """Return a function that runs one step of the training. It shows every second that it goes on."""
-    steps = OPTIMIZERS[optimizer](ddp.parameters(), trained)
+def stepper(ddp: DistributedDataParallel, trained: Task, optimizer: str) -> Callable[[], None]:
+    """Return a function that runs the next step of the training. It shows every second that it goes on."""
+    steps, batches = OPTIMIZERS[optimizer](ddp.parameters()), map(trained.batches.at, count())
     said = time.monotonic()
 
-    def run(step: int) -> None:
+    def run() -> None:
         nonlocal said
         if dist.get_rank() == 0 and time.monotonic() - said > 1:
             said = time.monotonic()
             print(".", flush=True)
         steps.zero_grad()
-        trained.loss(ddp, trained.batch(step)).backward()
+        trained.loss(ddp, next(batches)).backward()
         steps.step()
 
     return run
+
+
+def in_turns(calls: dict[str, Callable[[], Any]], turns: int) -> dict[str, list[float]]:
+    """Measure seconds of each call in each turn, after `WARM_UP` turns; all ranks begin a call together."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(WARM_UP + turns):
+        for name, call in calls.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            call()
+            if turn >= WARM_UP:
+                seconds[name].append(time.perf_counter() - begin)
+    return seconds
 
 
 def task_of(case: dict[str, Any]) -> Task:
@@ -96,27 +103,19 @@ def task_of(case: dict[str, Any]) -> Task:
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure seconds of each step, with communication and without (``no_sync``), in turn."""
+    """Measure seconds of each step, with communication and without (``no_sync``), and bytes of one."""
     trained = task_of(case)
     ddp, _ = wrapped(trained.model, case["system"], case["bound"], 2)
     run = stepper(ddp, trained, case["optimizer"])
-    seconds: dict[str, list[float]] = {"step": [], "computation": []}
-    sent = 0
-    for step in range(WARM_UP + case["steps"]):
-        before = bytes_sent()
-        for kind in seconds:
-            dist.barrier()
-            begin = time.perf_counter()
-            if kind == "step":
-                run(step)
-            else:
-                with ddp.no_sync():
-                    run(step)
-            if step >= WARM_UP:
-                seconds[kind].append(time.perf_counter() - begin)
-        sent = bytes_sent() - before
-    values = sum(p.numel() for p in ddp.parameters())
-    return {**case, "seconds": seconds, "values": values, "sent": sent}
+
+    def alone() -> None:
+        with ddp.no_sync():
+            run()
+
+    seconds = in_turns({"step": run, "computation": alone}, case["steps"])
+    values, before = sum(p.numel() for p in ddp.parameters()), bytes_sent()
+    run()
+    return {**case, "seconds": seconds, "values": values, "sent": bytes_sent() - before}
 
 
 def bytes_sent() -> int:
@@ -131,8 +130,8 @@ def accuracy(case: dict[str, Any]) -> dict[str, Any]:
     trained = task_of(case)
     ddp, state = wrapped(trained.model, case["system"], case["bound"], max(2, case["steps"] // 10))
     run = stepper(ddp, trained, case["optimizer"])
-    for step in range(case["steps"]):
-        run(step)
+    for _ in range(case["steps"]):
+        run()
     with torch.no_grad():
         weights = torch.cat([p.reshape(-1) for p in ddp.parameters()])
     first = weights.clone()
@@ -140,35 +139,24 @@ def accuracy(case: dict[str, Any]) -> dict[str, Any]:
     same = torch.tensor(int(torch.equal(first, weights)))
     dist.all_reduce(same, op=dist.ReduceOp.MIN)
     score = trained.score(trained.model)
-    ratio = None if state is None else state.statistics().ratio
+    ratio = state.statistics().ratio if isinstance(state, CompressState) else None
     return {**case, "score": score, "final": trained.final, "ratio": ratio, "same_bits": bool(same)}
 
 
 def overhead(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure seconds of one bucket's mean.
-
-    It is by gloo's all-reduce, the backend's, and the hook's through DDP. DDP's own cost is measured by plain
-    DDP with the same one parameter.
-    """
-    count, found = case["values"], {}
+    """Measure seconds of one bucket's mean: by gloo, the backend, DDP alone, and DDP with the hook."""
+    values, codec = case["values"], Codec(case["bound"], "planes")
     raw, group = dist.new_group(backend="gloo"), dist.new_group(backend="inceptionn")
-    compressed(group, Codec(case["bound"], "planes"))
+    compressed(group, codec)
     source = torch.Generator().manual_seed(case["seed"] + dist.get_rank())
-    tensor = torch.randn(count, generator=source) * 0.01
-
-    class One(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(count))
-
-        def forward(self) -> torch.Tensor:
-            return self.weight @ tensor
+    tensor = torch.randn(values, generator=source) * 0.01
 
     def backward(hooked: bool) -> Callable[[], None]:
-        ddp = DistributedDataParallel(One(), process_group=raw, bucket_cap_mb=1024)
+        one = torch.nn.Linear(values, 1, bias=False)
+        ddp = DistributedDataParallel(one, process_group=raw, bucket_cap_mb=1024)
         if hooked:
-            ddp.register_comm_hook(CompressState(raw, codec=Codec(case["bound"], "planes")), compress_hook)
-        return lambda: ddp().backward()
+            ddp.register_comm_hook(CompressState(raw, codec=codec), compress_hook)
+        return lambda: ddp(tensor).sum().backward()
 
     ways: dict[str, Callable[[], Any]] = {
         "gloo": lambda: dist.all_reduce(tensor.clone(), group=raw),
@@ -176,15 +164,7 @@ def overhead(case: dict[str, Any]) -> dict[str, Any]:
         "plain DDP": backward(False),
         "DDP with hook": backward(True),
     }
-    for name, way in ways.items():
-        times = []
-        for _ in range(WARM_UP + case["steps"]):
-            dist.barrier()
-            begin = time.perf_counter()
-            way()
-            times.append(time.perf_counter() - begin)
-        found[name] = times[WARM_UP:]
-    return {**case, "seconds": found}
+    return {**case, "seconds": in_turns(ways, case["steps"])}
 
 
 def main() -> None:

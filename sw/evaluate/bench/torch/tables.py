@@ -38,13 +38,9 @@ def step_and_communication(line: Row) -> tuple[float, float]:
     return step, max(step - computation, 1e-5)
 
 
-def _cases(lines: Lines, **values: Any) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the lines with these values, by model and system."""
-    return groups(where(lines, **values), "model", "system")
-
-
 def _timed(lines: Lines, rate: float) -> dict[tuple[Any, ...], Row]:
-    return {case: found[0] for case, found in _cases(lines, what="time", rate=rate).items()}
+    found = groups(where(lines, what="time", rate=rate), "model", "system")
+    return {case: several[0] for case, several in found.items()}
 
 
 def gaps(plain: Lines, ours: Lines) -> list[float]:
@@ -81,7 +77,7 @@ def accuracy_table(lines: Lines, steps: int) -> Table:
     """Tabulate results of the training runs over all seeds: mean, extremes, gap to plain DDP, ratio."""
     columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "ratio", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
-    found = _cases(lines, what="accuracy")
+    found = groups(where(lines, what="accuracy"), "model", "system")
     for (model, system), several in found.items():
         scores = [line["score"] for line in several]
         text = "{:.1f} %" if several[0]["final"] == "accuracy" else "{:.4f}"
@@ -122,7 +118,7 @@ def figures_of(lines: Lines) -> list[Figure]:
         if theirs:
             best = min(step_and_communication(other)[0] for other in theirs)
             figures.append(Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
-    trained = _cases(lines, what="accuracy")
+    trained = groups(where(lines, what="accuracy"), "model", "system")
     for (model, system), several in trained.items():
         less = gaps(trained.get((model, "plain"), ()), several)
         if system not in OURS or not less:

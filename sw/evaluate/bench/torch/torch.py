@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,10 +29,10 @@ TIMEOUT = 60.0
 """Seconds without progress after which a rank gives up."""
 PATIENCE = 120.0
 """Seconds that a rank may take to start, or for one step: rank 0 shows every second that it goes on."""
-MODELS = ("mlp", "cnn", "transformer")
 PARTS = ("time", "accuracy", "overhead")
 BUCKETS = (10_000, 100_000, 1_000_000)
-BATCH = {"mlp": 16, "cnn": 16, "transformer": 8}
+MODELS = {"mlp": 16, "cnn": 16, "transformer": 8}
+"""Samples of each rank in a step."""
 
 
 @measurement("torch")
@@ -62,14 +61,14 @@ def torch(
     loopback, 2 processes. An interrupted run shows what it has measured.
     """
     chosen = report.choices(only, PARTS, "--only")
-    named = report.choices(models, MODELS, "--models")
+    named = report.choices(models, tuple(MODELS), "--models")
     ways = report.choices(systems, tuple(SYSTEMS), "--systems")
     bits = report.rates(rates)
     if find_spec("torch") is None:
         raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require_digits()
     common = {"bound": 2.0**-bound, "seed": seed, "optimizer": optimizer}
-    cases = [{"model": m, "system": s, "batch": BATCH[m], **common} for m in named for s in ways]
+    cases = [{"model": m, "system": s, "batch": MODELS[m], **common} for m in named for s in ways]
     runs: list[tuple[float | None, list[dict[str, Any]]]] = []
     if "time" in chosen:
         runs += [(rate, [{"what": "time", "steps": steps, **case} for case in cases]) for rate in bits]
@@ -112,37 +111,34 @@ def finished(study: Study, hosts: int, trained: int, lines: list[dict[str, Any]]
 
 def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield rank 0's line for each case, with one process on each host."""
-    first = network.hosts[0].address
-    ranks = [of_rank(host.index, network.size, first, PORT) for host in network.hosts]
-    starts = [
-        partial(host.popen, env={**rank, "GLOO_SOCKET_IFNAME": "eth0"})
-        for host, rank in zip(network.hosts, ranks, strict=True)
-    ]
-    return on(starts, network.folder, cases)
+    address = {"MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(PORT)}
+    starts = [host.popen for host in network.hosts]
+    return on(starts, network.folder, {**address, "GLOO_SOCKET_IFNAME": "eth0"}, cases)
 
 
 def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the same for two processes of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    starts = [partial(subprocess.Popen, env=of_rank(rank, 2, "127.0.0.1", port)) for rank in range(2)]
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     with tempfile.TemporaryDirectory() as folder:
-        yield from on(starts, Path(folder), cases)
-
-
-def of_rank(rank: int, size: int, address: str, port: int) -> dict[str, str]:
-    """Return the environment of a rank, by the names that torch reads. torchrun sets the same."""
-    group = {"RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": address, "MASTER_PORT": port}
-    return {**one_thread(), **{name: str(value) for name, value in group.items()}}
+        yield from on([subprocess.Popen] * 2, Path(folder), address, cases)
 
 
 def on(
-    starts: Sequence[Callable[..., subprocess.Popen[str]]], folder: Path, cases: list[dict[str, Any]]
+    starts: Sequence[Callable[..., subprocess.Popen[str]]],
+    folder: Path,
+    address: dict[str, str],
+    cases: list[dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    """Start all ranks on a plan in a folder; yield rank 0's results."""
+    """Start ranks with torchrun's environment; yield rank 0's results. ``address``: where they meet."""
     path = folder / "plan.json"
     path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
     argv = [sys.executable, "-m", RANK, str(path)]
+    group = {**one_thread(), **address, "WORLD_SIZE": str(len(starts))}
     with tempfile.TemporaryFile("w+", dir=folder) as said:
-        started = [start(argv, stdout=subprocess.PIPE, stderr=said, text=True) for start in starts]
+        started = [
+            start(argv, env={**group, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=said, text=True)
+            for rank, start in enumerate(starts)
+        ]
         yield from heard(started, said, PATIENCE)
