@@ -16,11 +16,7 @@ NODES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def points(scene: Scenario, ratio: RatioAt) -> dict[str, Any]:
-    """Compute speed-ups over ring raw and ring bf16, by bandwidth and by nodes.
-
-    All else is as in the scenario. ``ratio``: for each number of nodes, since a scale that ranks agree on
-    depends on it.
-    """
+    """Compute speed-ups over rings raw and bf16, by bandwidth and by nodes, all else as in the scenario."""
     rates = [predict(replace(scene, link=replace(scene.link, bandwidth=rate))) for rate in BANDWIDTHS]
     # The group size is that of the scenario's number of nodes and not valid for others.
     sizes = [

@@ -19,25 +19,13 @@ from ...commands.codec_option import bound as bound_option
 from ...commands.study import Study, measurement
 from ...netns import rate_text
 from ...system.options import one_of, usage_error
-from . import chart, measure
+from . import chart, measure, ratios
 from .costs import ENGINE_RATE, Coder, Form, Link, Where
-from .local_updates import compared
-from .ratios import (
-    TABLE_III,
-    Ratio,
-    RatioAt,
-    agreed_scale,
-    constant,
-    of_file,
-    of_normal,
-    of_synthetic,
-    published,
-)
-from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, predict
+from .ratios import Ratio, RatioAt
+from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, compared, predict
 from .simulation import MOST_JITTER, Simulated, simulate
 
-SYNTHETIC, NORMAL, ENGINES = "synthetic", "normal", f"{ENGINE_RATE / 1e9:g}g"
-_MEASURED = {SYNTHETIC: of_synthetic, NORMAL: of_normal}
+(SYNTHETIC, NORMAL), ENGINES = ratios.SAMPLES, f"{ENGINE_RATE / 1e9:g}g"
 WHERE = tuple(place for place in get_args(Where) if place != "none")
 _SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
 _TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
@@ -67,9 +55,7 @@ _CODEC_RATE_HELP = "Bytes/s of a software codec; else measured."
 _TCP_RATE_HELP = "Bytes/s of one processor's TCP; else measured."
 _SIMULATE_HELP = "Also simulate host by host (ring, hierarchical)."
 _SCALE_HELP = "auto, none, or -126..126, as in the collectives. Default: auto in software, else none."
-_RATIO_HELP = (
-    f"A number, a .npy file of gradients, {SYNTHETIC}, {NORMAL}, or {', '.join(TABLE_III)} of Table III."
-)
+_RATIO_HELP = f"A number, a .npy file, {SYNTHETIC}, {NORMAL}, or {', '.join(ratios.TABLE_III)} of Table III."
 
 
 @measurement("pays", plot=True)
@@ -145,11 +131,11 @@ def pays(
         trial = simulate(scene, jitter, seed) if simulated else None
     title = title_of(scene, variant.name, bound, scaling)
     study.conditions.append(title)
-    local_facts = _show(study, found, local, trial, jitter)
     study.facts = {
-        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, **facts_of(found),
-        "local": local_facts, "host": vars(host), "simulated": trial and trial._asdict(), "chart": None,
+        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, "host": vars(host),
+        "coder": form.coder and vars(form.coder), "simulated": trial and trial._asdict(), "chart": None,
     }  # fmt: skip
+    _show(study, found, local, trial, jitter)
     if study.output.plot is not None:
         points = study.facts["chart"] = chart.points(scene, ratio_at)
         study.plot(lambda figure: chart.draw(figure, scene, points, title), 9.6, 4.2)
@@ -157,19 +143,24 @@ def pays(
 
 def _show(
     study: Study, found: Prediction, local: Prediction | None, trial: Simulated | None, jitter: float
-) -> dict[str, Any] | None:
-    """Show all ways and the answers, and keep the rows; return the facts about local updates."""
+) -> None:
+    """Show all ways and the answers, and keep their rows and facts."""
     ways = [*found.options, *(local.options if local else ())]
     study.rows = rows_of(found, ways)
     study.table("", {name: partial(text, found) for name, text in WAYS.items()}, ways)
     if trial is not None:
         study.show(f"Simulated host by host, {found.scenario.nodes} nodes, jitter {jitter:g}: {trial}")
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
-    if local is None:
-        return None
-    answer = compared(found, local)
-    study.show(answer.text())
-    return {"steps_allowed": answer.allowed, "options": study.rows[len(found.options) :]}
+    gradients, result = found.scenario.ratios
+    study.facts |= {
+        "ratio": gradients, "ratio_of_the_result": result, "options": study.rows[: len(found.options)],
+        "speed_up_over_ring_raw": found.over_raw, "speed_up_over_ring_bf16": found.over_bf16,
+        "verdict": found.verdict, "reasons": found.reasons(), "local": None,
+    }  # fmt: skip
+    if local is not None:
+        answer = compared(found, local)
+        study.show(answer.text())
+        study.facts["local"] = {"steps_allowed": answer.allowed, "options": study.rows[len(found.options) :]}
 
 
 def _local(scene: Scenario, ratio: str, codec: Codec, scale: Scale) -> Prediction | None:
@@ -194,27 +185,16 @@ def rows_of(found: Prediction, ways: Sequence[Option]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def facts_of(found: Prediction) -> dict[str, Any]:
-    """Return ratios, prediction and rates, for the JSON."""
-    coder = found.scenario.form.coder
-    return {
-        **dict(zip(("ratio", "ratio_of_the_result"), found.scenario.ratios, strict=True)),
-        "options": rows_of(found, found.options), "speed_up_over_ring_raw": found.over_raw,
-        "speed_up_over_ring_bf16": found.over_bf16, "verdict": found.verdict, "reasons": found.reasons(),
-        "coder": None if coder is None else vars(coder),
-    }  # fmt: skip
-
-
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     """Describe the scenario in a line."""
     scaled = "" if scale is None else f", scale {scale}"
     gradients, result = (f"{ratio:.2f}" for ratio in scene.ratios)
-    ratios = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
-    ratios += " (over bfloat16)" if scene.gradients == "bfloat16" else ""
+    described = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
+    described += " (over bfloat16)" if scene.gradients == "bfloat16" else ""
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
-        f"{codec} at 2^-{bound}{scaled}, ratio {ratios}"
+        f"{codec} at 2^-{bound}{scaled}, ratio {described}"
     )
 
 
@@ -229,14 +209,11 @@ WAYS: dict[str, Callable[[Prediction, Option], str]] = {
 
 
 def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: bool) -> Coder:
-    """Return a given rate, the same in all directions, or measured ones.
-
-    Measured are those of synthetic values with their scale, as bf16 if ``narrow``.
-    """
+    """Return a given rate for all directions, or those measured of synthetic values, bf16 if ``narrow``."""
     if rate is not None:
         return Coder(rate, rate, rate, rate)
     x = measure.sample()
-    common = agreed_scale(x, codec, scale, nodes)
+    common = ratios.agreed_scale(x, codec, scale, nodes)
     if narrow:
         return measure.coder(codec.scaled(common, "bfloat16"), converted(x, "bfloat16"))
     return measure.coder(codec.scaled(common), x)
@@ -289,9 +266,9 @@ def variant_of(codec: str | None, mode: str | None, where: str, ratio: str, narr
 
     ``narrow`` gradients, of 16 bits, have lanes of their own in NICs with planes.
     """
-    planes = (where == "software" or narrow) and ratio not in TABLE_III
+    planes = (where == "software" or narrow) and ratio not in ratios.TABLE_III
     variant = chosen(codec, mode, PLANES if planes else BOUNDED)
-    if variant.codec != BOUNDED.codec and ratio in TABLE_III:
+    if variant.codec != BOUNDED.codec and ratio in ratios.TABLE_III:
         raise typer.BadParameter(
             f"--ratio {ratio} is of the paper's codec, not of --codec {variant.codec}: "
             "give a number or a .npy file"
@@ -302,34 +279,33 @@ def variant_of(codec: str | None, mode: str | None, where: str, ratio: str, narr
 def scale_of(text: str | None, where: str, ratio: str) -> Scale:
     """Return the requested scale, or the default: the hook's in software, none in NICs and for Table III."""
     if text is None:
-        return "auto" if where == "software" and ratio not in TABLE_III else None
+        return "auto" if where == "software" and ratio not in ratios.TABLE_III else None
     scale: Scale = None
     try:
         scale = "auto" if text == "auto" else None if text == "none" else check_scale(int(text))
     except ValueError:
         rule = f"auto, none or -{MAX_SCALE}..{MAX_SCALE}"
         raise typer.BadParameter(f"--scale takes {rule}, not {text!r}") from None
-    if scale is not None and ratio in TABLE_III:
+    if scale is not None and ratio in ratios.TABLE_III:
         raise typer.BadParameter(f"--ratio {ratio} is of values that are not scaled, so --scale must be none")
     return scale
 
 
 def _number(text: str) -> Ratio:
     try:
-        return constant(float(text))
+        return ratios.constant(float(text))
     except ValueError:
-        names = ", ".join((*_MEASURED, *TABLE_III))
+        names = ", ".join((*ratios.SAMPLES, *ratios.TABLE_III))
         raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
 
 
 def ratio_of(text: str, codec: Codec, bound: int, scale: Scale, option: str = "--ratio") -> RatioAt:
     """Return the ratio by number of nodes that a text asks for; a usage error names the text."""
-    if text in _MEASURED:
-        return _MEASURED[text](codec, scale)
     try:
-        if text.endswith(".npy"):
-            return of_file(Path(text), codec, scale)
-        found = published(text, bound) if text in TABLE_III else _number(text)
+        if text in ratios.SAMPLES or text.endswith(".npy"):
+            values = ratios.SAMPLES[text]() if text in ratios.SAMPLES else ratios.file_values(Path(text))
+            return partial(ratios.of_values, values, codec, scale)
+        found = ratios.published(text, bound) if text in ratios.TABLE_III else _number(text)
         return lambda nodes: found
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(f"{option}: {error}") from error

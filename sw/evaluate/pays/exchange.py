@@ -157,10 +157,9 @@ def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, uni
 def hierarchical(
     size: float, ranks: int, link: Link, host: Host, form: Form, group: int, upper: Link | None = None
 ) -> Exchange:
-    """Model Fig. 1c.
+    """Model Fig. 1c: reduce-scatters and all-gathers in groups of ``group``, and rings across groups between.
 
-    It reduce-scatters in groups of ``group``, has rings across groups, and all-gathers in groups. ``upper``:
-    the link across groups, where it differs (oversubscribed: less bandwidth per host).
+    ``upper``: the link across groups, where it differs (oversubscribed: less bandwidth per host).
     """
     groups = -(-ranks // group)
     inside, upper = min(group, ranks), upper or link
@@ -210,24 +209,21 @@ def worker_aggregator(
 
 
 def parameter_server(size: float, ranks: int, link: Link, host: Host, push: Form, pull: Form) -> Exchange:
-    """Model hosts that each serve 1/p of the weights.
+    """Model hosts that each serve 1/p of the weights: gradients are pushed there, weights pulled from there.
 
-    Gradients are pushed there, weights pulled from there. Pulled weights are taken to spread as the mean of
-    the gradients.
+    Pulled weights are taken to spread as the mean of the gradients.
     """
     if ranks == 1 or size == 0:
         return Exchange()
     moved = size * (ranks - 1) / ranks
     share = _share(host, ranks)
+    pushing = (
+        moved / coder.compress + moved / coder.decompress_add if (coder := push.coder) else moved / host.add
+    )
+    pulling = size / ranks / coder.compress + moved / coder.decompress if (coder := pull.coder) else 0.0
     parts = []
-    for form, summed, is_push in ((push, 1.0, True), (pull, 1 / ranks, False)):
-        coder = form.coder
-        work = moved / host.add if is_push and not coder else 0.0
-        if coder and is_push:
-            work += moved / coder.compress + moved / coder.decompress_add
-        elif coder:
-            work += size / ranks / coder.compress + moved / coder.decompress
-        work += form.stack_bytes(moved, summed) / host.stack + (ranks - 1) * host.message
+    for form, summed, code in ((push, 1.0, pushing), (pull, 1 / ranks, pulling)):
+        work = code + form.stack_bytes(moved, summed) / host.stack + (ranks - 1) * host.message
         wire = form.wire(link, moved, summed)
         alone = link.latency + host.message
         parts.append(Exchange(

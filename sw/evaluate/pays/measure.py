@@ -23,11 +23,7 @@ def sample() -> Floats:
 
 
 def coder(codec: StreamCodec, x: Any = None, repeats: int = 20) -> Coder:
-    """Measure rates of a codec on sub-blocks, the best of ``repeats``.
-
-    ``x``: float32, or any type that the codec takes; rates are those of as many float32. It takes some
-    milliseconds.
-    """
+    """Measure rates of a codec on sub-blocks of any type, as bytes of fp32: the best of ``repeats``."""
     x = sample() if x is None else np.ascontiguousarray(x[:_VALUES])
     seconds = best_seconds(codec_calls(codec, x)[0], repeats)
     return Coder(**{name: 4 * x.size / took for name, took in seconds.items()})

@@ -93,27 +93,17 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
     return ratio
 
 
-def of_file(path: Path, codec: Codec, scale: Scale = None) -> RatioAt:
-    """Measure the ratio of a ``.npy`` file of float32, float16 or bfloat16.
-
-    Errors as `npy_file.load`, ``ValueError`` if it is empty.
-    """
+def file_values(path: Path) -> Floats:
+    """Return a ``.npy`` file's values. Errors as `npy_file.load`, ``ValueError`` if it is empty."""
     values = converted(npy_file.load(path, halves=True), patterns=True)
     if not values.size:
         raise ValueError(f"{path} must hold at least one value")
-    return lambda nodes: of_values(values, codec, scale, nodes)
+    return values
 
 
-def of_synthetic(codec: Codec, scale: Scale = None) -> RatioAt:
-    """Measure the ratio of the benches' synthetic values: standard deviations of 1e-3 to 1e-2."""
-    values = synthetic(_SAMPLE, 1)
-    return lambda nodes: of_values(values, codec, scale, nodes)
-
-
-def of_normal(codec: Codec, scale: Scale = None) -> RatioAt:
-    """Measure the ratio of normal values with a standard deviation of 1e-2, as differences of weights are.
-
-    Those of local updates with error feedback had 14.2 in a ring of four at 2^-5, scale "auto"; these 14.5.
-    """
-    values = 1e-2 * np.random.default_rng(1).standard_normal(_SAMPLE, dtype=np.float32)
-    return lambda nodes: of_values(values, codec, scale, nodes)
+SAMPLES: dict[str, Callable[[], Floats]] = {
+    "synthetic": lambda: synthetic(_SAMPLE, 1),
+    "normal": lambda: 1e-2 * np.random.default_rng(1).standard_normal(_SAMPLE, dtype=np.float32),
+}
+"""The benches' values, with deviations of 1e-3 to 1e-2, and normal ones of 1e-2, as differences of weights.
+Those of local updates had a ratio of 14.2 in a ring of four at 2^-5, scale "auto"; these have 14.5."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A training step with and without compression, and whether the difference is worth it."""
+"""A training step with and without compression, or local updates, and whether the difference is worth it."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -102,10 +102,7 @@ class Scenario:
 
 
 class Option(NamedTuple):
-    """One way to exchange, with its exchange and step times in seconds.
-
-    ``step`` has its share of the exchange, if that is not in every step.
-    """
+    """One way to exchange, and seconds of a step with its share of the exchange, if that is not in each."""
 
     name: str
     exchange: Exchange
@@ -172,6 +169,8 @@ class Prediction:
         in_nic, halves = where in ("nic", "inline"), scene.gradients == "bfloat16"
         lanes = "; engines without lanes of bf16 take them as fp32, so hosts send twice the bytes"
         one_ring = self.plain.step / self.raw.step
+        each = scene.size / scene.buckets / scene.nodes
+        blocks = f"{scene.buckets} bucket{'s' * (scene.buckets > 1)}, blocks of {each / 1e3:.3g} kB"
         waiting = min(1.0, exchange.latency / exchange.seconds)
         told = {
             f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it":
@@ -179,7 +178,7 @@ class Prediction:
             "the cable between host and inline device is no faster than the network's link, and carries raw "
             "values": where == "inline" and scene.form.cable <= link,
             f"latency and messages take {100 * waiting:.0f} % of the exchange "
-            f"({_blocks(scene)}): fewer and larger buckets help, a codec does not": limit == "latency",
+            f"({blocks}): fewer and larger buckets help, a codec does not": limit == "latency",
             "the link is faster than the host: codec and TCP take longer than the wire":
                 limit == "processor" and where == "software",
             f"the engines take {engine / 1e9:g} Gbit/s of uncompressed values and the link {link / 1e9:g}: "
@@ -200,11 +199,6 @@ class Prediction:
             f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then": self.gain >= LITTLE,
         }  # fmt: skip
         return [text for text, holds in told.items() if holds] or ["the exchange is no faster with the codec"]
-
-
-def _blocks(scene: Scenario) -> str:
-    each = scene.size / scene.buckets / scene.nodes
-    return f"{scene.buckets} bucket{'s' * (scene.buckets > 1)}, blocks of {each / 1e3:.3g} kB"
 
 
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
@@ -242,3 +236,32 @@ def predict(scene: Scenario) -> Prediction:
         option(f"{scene.topology} bf16", 2 * scene.values, half, scene.topology),
         option(f"{scene.topology}, {where}", *scene.coded, scene.topology),
     )
+
+
+class Answer(NamedTuple):
+    """The fastest way of each kind, and how they compare at equal numbers of steps.
+
+    ``allowed``: how many times as many steps local updates may take to the same loss, and still end as soon.
+    """
+
+    every_step: Option
+    local: Option
+    allowed: float
+
+    def text(self) -> str:
+        """Return the answer in a line."""
+        local, step = self.local.name, self.every_step.name
+        soonest, other = (local, step) if self.allowed > 1 else (step, local)
+        times = max(self.allowed, 1 / self.allowed)
+        text = f'At equal numbers of steps "{soonest}" ends soonest, {times:.3g} times as fast as "{other}".'
+        if self.allowed > 1:
+            text += (
+                f" It does unless it needs more than {self.allowed:.3g} times as many steps to the same loss."
+            )
+        return text
+
+
+def compared(every_step: Prediction, local: Prediction) -> Answer:
+    """Compare the fastest way to exchange gradients in every step with the fastest of local updates."""
+    one, other = (min(found.options, key=lambda way: way.step) for found in (every_step, local))
+    return Answer(one, other, one.step / other.step)

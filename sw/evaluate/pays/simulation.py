@@ -34,21 +34,6 @@ class Simulated(NamedTuple):
         )
 
 
-def _levels(scene: Scenario) -> list[tuple[int, float, int]]:
-    """List axis (0: across groups), seconds of a step, and steps, in the order in which they run."""
-    size, form = scene.coded
-    found = exchange_of(scene, size / scene.buckets, form, scene.topology)
-    if scene.topology == "ring":
-        rings = [(1, found, 2 * (scene.nodes - 1))]
-    else:
-        group = scene.groups_of
-        if scene.nodes % group:
-            raise ValueError(f"a simulated group must divide the {scene.nodes} nodes, not {group}")
-        steps = (group - 1, 2 * (scene.nodes // group - 1), group - 1)
-        rings = list(zip((1, 0, 1), found.parts, steps, strict=True))
-    return [(axis, each.seconds / steps if steps else 0.0, steps) for axis, each, steps in rings]
-
-
 def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     """Simulate an exchange of a step, host by host; each step may take some ``jitter`` longer.
 
@@ -60,8 +45,18 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
         raise ValueError(f"the simulation knows ring and hierarchical, not {scene.topology!r}")
     if not 0 <= jitter <= MOST_JITTER:
         raise ValueError(f"jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
-    levels = _levels(scene)
-    work = scene.nodes * scene.buckets * sum(steps for *_, steps in levels)
+    size, form = scene.coded
+    found = exchange_of(scene, size / scene.buckets, form, scene.topology)
+    group = scene.nodes if scene.topology == "ring" else scene.groups_of
+    if scene.nodes % group:
+        raise ValueError(f"a simulated group must divide the {scene.nodes} nodes, not {group}")
+    # Axis (0: across groups), the exchange, and its steps, in the order in which they run.
+    rings = [(1, found, 2 * (group - 1))]
+    if scene.topology == "hierarchical":
+        steps = (group - 1, 2 * (scene.nodes // group - 1), group - 1)
+        rings = list(zip((1, 0, 1), found.parts, steps, strict=True))
+    levels = [(axis, part.seconds / count, count) for axis, part, count in rings if count]
+    work = scene.nodes * scene.buckets * sum(count for *_, count in levels)
     if work > MOST_STEPS:
         raise ValueError(
             f"a simulation takes at most {MOST_STEPS:.0e} steps of all hosts "
@@ -69,13 +64,12 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
             f"buckets, or --topology hierarchical with small groups"
         )
     random = np.random.default_rng(seed)
-    group = scene.nodes if scene.topology == "ring" else scene.groups_of
     ready = np.zeros((scene.nodes // group, group))
-    for axis, each, steps in levels * scene.buckets:
-        for _ in range(steps):
+    for axis, each, count in levels * scene.buckets:
+        for _ in range(count):
             np.maximum(ready, np.roll(ready, 1, axis), out=ready)
             ready += each
             if jitter:
                 ready += jitter * each * random.standard_exponential(ready.shape)
-    even = scene.buckets * sum(each * steps for _, each, steps in levels)
+    even = scene.buckets * sum(each * count for _, each, count in levels)
     return Simulated(float(ready.min()), float(np.median(ready)), float(ready.max()), even)

@@ -8,9 +8,8 @@ import pytest
 from refusals import refused
 
 from inceptionn.evaluate.pays.costs import Coder, Form, Host, Link
-from inceptionn.evaluate.pays.local_updates import compared
 from inceptionn.evaluate.pays.ratios import constant
-from inceptionn.evaluate.pays.scenario import Scenario, predict
+from inceptionn.evaluate.pays.scenario import Scenario, compared, predict
 from inceptionn.evaluate.pays.simulation import simulate
 
 FAST = Coder(8e9, 8e9, 8e9, 8e9)
