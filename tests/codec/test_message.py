@@ -12,7 +12,7 @@ from refusals import refused
 from inceptionn import Codec, wire
 from inceptionn.codec import codec, converted, scale_exponent
 from inceptionn.commands.speed import synthetic
-from inceptionn.evaluate.bench.kernels.memory import peak_of
+from inceptionn.evaluate.bench.common.memory import peak_of
 from inceptionn.message import Kind, pack, parse, unpack
 from inceptionn.sim import golden
 

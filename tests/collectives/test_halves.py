@@ -22,7 +22,7 @@ from inceptionn.collectives import (
 )
 from inceptionn.collectives.algorithms import ring
 from inceptionn.collectives.values.buffers import Buffers
-from inceptionn.evaluate.bench.kernels.memory import peak_of
+from inceptionn.evaluate.bench.common.memory import peak_of
 from inceptionn.transport import Transport
 
 COUNT = 6000

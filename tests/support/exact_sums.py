@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from inceptionn import Codec, available_paths, using_path
 from inceptionn.collectives import MEAN, SUM, Op, SumScale, allreduce_comp, reduce_comp, reduce_scatter_comp
-from inceptionn.evaluate.bench.common.threads import on_ranks
+from inceptionn.evaluate.bench.common.job import on_ranks
 from inceptionn.transport import Transport
 
 Floats = NDArray[np.float32]

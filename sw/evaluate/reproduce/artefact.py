@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ...collectives import StreamCodec
 from ...commands.study import Columns, Draw, Panel, Study, panels, tabulated
+from ...netns import NetworkError, require
 
 Value = float | str | None
 
@@ -152,3 +153,15 @@ class Artefact(Study):
 def seeds_text(seeds: range) -> str:
     """Describe the seeds of training runs, in words."""
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+
+
+def available(made: Artefact) -> bool:
+    """Tell whether hosts can be made here; if not, note why."""
+    try:
+        if made.network:
+            require()
+            return True
+        made.notes.append("measured parts were left out (--no-network)")
+    except NetworkError as error:
+        made.notes.append(f"not measured: {error}")
+    return False

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
-from inceptionn.evaluate.bench.common import cache
+from inceptionn.evaluate.bench.common import memory
 
 
 def caches(folder: Path, *sizes: str) -> Path:
@@ -21,22 +21,22 @@ def caches(folder: Path, *sizes: str) -> Path:
 
 
 def test_the_last_level_counts(tmp_path: Path) -> None:
-    assert cache.last_level_cache(caches(tmp_path / "three", "32K", "1024K", "32768K")) == 32 << 20
-    assert cache.last_level_cache(caches(tmp_path / "large", "48K", "2M", "1G")) == 1 << 30
-    assert cache.last_level_cache(caches(tmp_path / "odd", "32K", "many")) == 32 << 10
-    assert cache.last_level_cache(tmp_path / "none") == cache.UNKNOWN
+    assert memory.last_level_cache(caches(tmp_path / "three", "32K", "1024K", "32768K")) == 32 << 20
+    assert memory.last_level_cache(caches(tmp_path / "large", "48K", "2M", "1G")) == 1 << 30
+    assert memory.last_level_cache(caches(tmp_path / "odd", "32K", "many")) == 32 << 10
+    assert memory.last_level_cache(tmp_path / "none") == memory.UNKNOWN
 
 
 def test_real_size_where_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "last_level_cache", lambda: 32 << 20)
-    monkeypatch.setattr(cache, "available_memory", lambda: 1 << 40)
-    assert cache.timed_bytes(233e6) == 233_000_000
-    assert cache.timed_bytes(233e6, quick=True) == 4 * (32 << 20)
-    assert cache.timed_bytes(2.5e6, quick=True) == 2_500_000
-    assert "WITHIN" not in cache.cache_text(233_000_000)
-    monkeypatch.setattr(cache, "available_memory", lambda: 160_000_000)
-    assert cache.timed_bytes(233e6) == 10_000_000
-    assert cache.cache_text(10_000_000) == "10 MB (last-level cache 34 MB, WITHIN it: rates are too high)"
+    monkeypatch.setattr(memory, "last_level_cache", lambda: 32 << 20)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1 << 40)
+    assert memory.timed_bytes(233e6) == 233_000_000
+    assert memory.timed_bytes(233e6, quick=True) == 4 * (32 << 20)
+    assert memory.timed_bytes(2.5e6, quick=True) == 2_500_000
+    assert "WITHIN" not in memory.cache_text(233_000_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 160_000_000)
+    assert memory.timed_bytes(233e6) == 10_000_000
+    assert memory.cache_text(10_000_000) == "10 MB (last-level cache 34 MB, WITHIN it: rates are too high)"
 
 
 @pytest.mark.parametrize("name", ["a2dtwp", "fig7"])
@@ -46,7 +46,7 @@ def test_artefacts_time_arrays_out_of_cache(
     """The size only: a small cache keeps the test short."""
     pytest.importorskip("sklearn")
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(cache, "last_level_cache", lambda: 4 << 20)
+    monkeypatch.setattr(memory, "last_level_cache", lambda: 4 << 20)
     options = ["--quick", "--no-torch", "--no-network", "--out", str(tmp_path)]
     assert cli.main(["reproduce", name, *options]) == 0
     facts = json.loads((tmp_path / f"{name}.json").read_text())

@@ -16,8 +16,8 @@ from inceptionn.commands.environment import conditions, environment
 from inceptionn.commands.speed import RUN, best_seconds, speed, synthetic
 from inceptionn.commands.study import Figure
 from inceptionn.evaluate.bench.common import data
+from inceptionn.evaluate.bench.common.memory import peak_of
 from inceptionn.evaluate.bench.kernels import codec as bench
-from inceptionn.evaluate.bench.kernels.memory import peak_of
 from inceptionn.evaluate.bench.kernels.peers import PEERS, Peer, Ready
 
 BOUND = 2.0**-10

@@ -2,6 +2,7 @@
 """Truncation, the ring in one process, the digit network, and the ImageNet networks' shapes."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -78,7 +79,7 @@ def test_the_digit_network_learns() -> None:
     assert set(found.gradients) == set(digits.STAGES)
     assert found.epochs_to(0.0) == 3  # the mean of three
     assert found.epochs_to(1.1) is None
-    lossy = digits.train(3, 1, digits.ring_of(Codec(2**-10).lossy))
+    lossy = digits.train(3, 1, partial(ring_mean, lossy=Codec(2**-10).lossy))
     assert lossy.accuracy[-1] > 0.7
     assert digits.train(9, seed=1, until=0.0).accuracy == pytest.approx(digits.train(9, 1).accuracy[:3])
 

@@ -22,11 +22,9 @@ RATE, MOMENTUM = 0.05, 0.9
 def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
     """Train one multi-layer perceptron and return its workers' gradients, one float32[count] each.
 
-    The network (64-256-128-10, 50,826 parameters) learns scikit-learn's handwritten digits for 20 epochs,
-    data-parallel, by momentum, with batches of 16 per worker (of 4 workers; fewer share the same number of
-    samples). An array holds the gradients of steps evenly spread over the whole training, concatenated in
-    order; if there are too few steps, they repeat from the start. The same index in the arrays of two workers
-    is the same parameter at the same step.
+    It learns scikit-learn's digits for 20 epochs of as many samples as 4 workers take. An array holds the
+    gradients of steps evenly spread over the training, in order; if there are too few, they repeat from the
+    start. The same index in the arrays of two workers is the same parameter at the same step.
 
     Raises ``ModuleNotFoundError`` without scikit-learn.
     """

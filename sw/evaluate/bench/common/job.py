@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program with one rank on each host of a network, which reports by lines of JSON."""
+"""Programs of ranks: one on each host of a network, which reports by lines of JSON; or in threads."""
 
 import json
 import os
@@ -11,11 +11,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from ....netns import Namespaces, NetworkError, mpi_popen
+from ....transport import LoopbackTransport, TransportError, loopback
+
+T = TypeVar("T")
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
@@ -139,3 +143,22 @@ def _status(rank: subprocess.Popen[str]) -> int:
         return rank.wait(_GRACE)
     except subprocess.TimeoutExpired as error:
         raise NetworkError(f"a rank did not end within {_GRACE:.0f} s") from error
+
+
+def on_ranks(ranks: int, work: Callable[[LoopbackTransport], T], **settings: Any) -> list[T]:
+    """Run ``work`` at every rank, each in a thread, and return the results; ``settings`` as of `loopback`.
+
+    An error at a rank ends all of them. Raises the first one, a rank's own first.
+    """
+
+    def run(transport: LoopbackTransport) -> T:
+        with transport:
+            return work(transport)
+
+    with ThreadPoolExecutor(ranks) as pool:
+        found = [pool.submit(run, transport) for transport in loopback(ranks, **settings)]
+    errors = [error for each in found if (error := each.exception()) is not None]
+    if errors:
+        # The others only say that a rank is lost or silent.
+        raise min(errors, key=lambda error: isinstance(error, TransportError))
+    return [each.result() for each in found]

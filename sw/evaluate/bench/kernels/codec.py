@@ -35,7 +35,7 @@ from ....commands.user_codec import UserCodec, user_codec
 from ....system.text import printable
 from ...training.data import require_digits
 from ..common import data
-from .memory import peak_of
+from ..common.memory import peak_of
 from .peers import PEERS, Peer, Ready
 from .sums import sum_figures
 

@@ -10,7 +10,7 @@ from ....commands import report
 from ....commands.speed import MEMCPY, Calls, best_seconds, copying
 from ....commands.study import Columns, Figure, Study, measurement
 from ....layers.a2dtwp import adt, host_to_device
-from ..common.cache import cache_text
+from ..common.memory import cache_text
 
 TARGET = 0.5
 """Share of memcpy's rate, with one thread."""

@@ -18,9 +18,8 @@ from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport, Transport
 from ...training import Batches, Floats, digits, flatten, model_of, unflatten
-from ..common.job import lines_of
+from ..common.job import lines_of, on_ranks
 from ..common.rank import Plan, tell
-from ..common.threads import on_ranks
 
 TITLES = {
     "raw": "ring, raw",
@@ -126,10 +125,7 @@ NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
 def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4) -> dict[str, float]:
-    """Train once over loopback: momentum 0.9, a rate of 0.04 that falls along half a cosine.
-
-    Returns accuracy, 0..1, and ratios of bytes, in all and by phase.
-    """
+    """Train once over loopback; return accuracy, 0..1, and ratios of bytes, in all and by phase."""
     model, data = model_of("cnn", channels=CHANNELS), digits(seed)
 
     def rank(transport: LoopbackTransport) -> dict[str, float]:

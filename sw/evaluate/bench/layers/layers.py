@@ -15,9 +15,8 @@ from ....system.options import one_of
 from ....transport import LoopbackTransport, Transport
 from ...training import MLP, Batches, Dataset, Model, count_of, digits, loop
 from ...training.data import require_digits
-from ..common.job import lines_of
+from ..common.job import lines_of, on_ranks
 from ..common.rank import Plan, tell
-from ..common.threads import on_ranks
 from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, Run, ssd
 
 RATE, MOMENTUM = 0.05, 0.9
@@ -109,10 +108,7 @@ def plan_of(model: str, sizes: Sequence[int], batch: int, bound: int, seed: int)
 
 
 def rows_of(times: dict[str, list[Line]], ends: dict[str, Line]) -> list[Line]:
-    """Return a row for each system: the median of its ``seconds``, bytes per step and accuracy.
-
-    ``faster``: steps per second over those of the synchronous parameter server.
-    """
+    """Return a row by system: median ``seconds``, bytes per step, accuracy, and speed over that of SSGD."""
     seconds = {name: median(line["seconds"] for line in lines) for name, lines in times.items()}
     return [
         {

@@ -12,15 +12,14 @@ import numpy as np
 from ....commands.speed import best_seconds
 from ....layers.a2dtwp import host_to_device
 from ....netns import Network
-from ...bench.common.cache import cache_text, timed_bytes
 from ...bench.common.data import one_thread
+from ...bench.common.memory import cache_text, timed_bytes
 from ...bench.layers import gradiveq as gradiveq_bench
 from ...bench.layers import parallax as parallax_bench
 from ...bench.layers.a2dtwp import rates_of
 from ...bench.layers.layers import final_accuracy
 from .. import published
-from ..artefact import Artefact, seeds_text
-from ..inputs.hosts import available
+from ..artefact import Artefact, available, seeds_text
 
 MODEL = "ResNet-20 (32)"
 WEIGHTS = 132_863_336 - 800 * 4097

@@ -10,8 +10,8 @@ import numpy as np
 from ....collectives import StreamCodec
 from ...pays.ratios import TABLE_III, bits_ratio
 from ..artefact import Artefact, seeds_text
-from ..inputs.codecs import Lossy, codecs, ratio, truncated
-from ..inputs.digits import DATA, baseline, ring_of, train
+from ..inputs.codecs import Lossy, codecs, ratio, ring_mean, truncated
+from ..inputs.digits import DATA, baseline, train
 from ..inputs.imagenet import IMAGES, sampled
 from ..published import DROP_AT_6, FIG_13_SPEEDUP, MORE_EPOCHS, TABLE_KEYS, TRUNCATION_RATIO
 from .systems import modelled
@@ -71,7 +71,7 @@ def fig13(made: Artefact) -> None:
         for k in (10, 6):
             for mode, codec in codecs(k).items():
                 made.step(f"{mode}, 2^-{k}, seed {seed}")
-                run = train(2 * epochs, seed, ring_of(codec.lossy), until=target)
+                run = train(2 * epochs, seed, partial(ring_mean, lossy=codec.lossy), until=target)
                 needed.setdefault(f"{mode} 2^-{k}", []).append(run.epochs_to(target))
     usual, (low, high) = mean(base), MORE_EPOCHS
     made.row("HDC: WA, epochs", None, usual)
@@ -120,7 +120,7 @@ def fig14(made: Artefact) -> None:
     gain = dict[str, float]()
     for name, lossy in forms.items():
         made.step(name)
-        gain[name] = mean(train(epochs, seed, ring_of(lossy)).final for seed in seeds) - base
+        gain[name] = mean(train(epochs, seed, partial(ring_mean, lossy=lossy)).final for seed in seeds) - base
         made.row(f"HDC: {name}, ratio", papers.get(name), ratios[name], "x")
         made.row(f"HDC: {name}, accuracy less Base", None, gain[name], "points")
     for network, sample in sampled(made, made.of(6, 2)):

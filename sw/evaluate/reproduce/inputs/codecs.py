@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Everything that the artefacts apply to a gradient: the codec's modes, truncation, or nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def truncated(x: Floats, bits: int) -> Floats:
     return (np.ascontiguousarray(x).view(np.uint32) & mask).view(np.float32)
 
 
-def ring_mean(gradients: list[Floats], lossy: Lossy) -> Floats:
+def ring_mean(gradients: Sequence[Floats] | Floats, lossy: Lossy) -> Floats:
     """Run Algorithm 1 in one process: return what all workers hold after a ring.
 
     The ring compresses every transfer. ``gradients``: float32[n] of each worker. With the paper's codec the

@@ -15,7 +15,7 @@ from ....layers.parameter_server import MomentumSGD
 from ...bench.common.data import one_thread
 from ...training import MLP, Batches, Floats, Trainer, flatten, loop
 from ..published import TABLE_I_HDC, WORKERS
-from .codecs import Lossy, ring_mean
+from .codecs import Lossy
 
 HIDDEN = (500, 500, 500, 500)
 RATE = 0.02
@@ -89,11 +89,6 @@ def train(
     with one_thread():
         loop.train(trainer, steps, exchanged, before, after)
     return found
-
-
-def ring_of(lossy: Lossy) -> Callable[[Floats], Floats]:
-    """Make a ring that compresses every transfer."""
-    return lambda gradients: ring_mean(list(gradients), lossy)
 
 
 @cache

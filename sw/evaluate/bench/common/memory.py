@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sizes of arrays that a bench must time: larger than the processor's caches, within its memory."""
+"""Sizes of arrays that a bench must time, out of caches and within memory; the memory that a call takes."""
 
+import ctypes
+import gc
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -12,6 +15,8 @@ TIMES = 4
 _SHARE = 16
 """Part of the available memory that one array may take; compressors take some more of its size."""
 _UNITS = {"K": 10, "M": 20, "G": 30}
+_RESET_PEAK = "5"
+"""To /proc/self/clear_refs: the peak starts from now (proc(5))."""
 
 
 def last_level_cache(folder: Path = CACHES) -> int:
@@ -46,3 +51,28 @@ def cache_text(size: int) -> str:
     cache = last_level_cache()
     inside = "" if size > cache else ", WITHIN it: rates are too high"
     return f"{size / 1e6:.0f} MB (last-level cache {cache / 1e6:.0f} MB{inside})"
+
+
+def peak_of(call: Callable[[], object]) -> int | None:
+    """Measure by how many bytes the process grew at most during a call, its result included.
+
+    None where unknown. Counted in pages of up to 2 MiB, so it says little about small arrays. Memory that the
+    process had freed and kept is given back first. Memory that other threads take meanwhile is counted too.
+    """
+    status = Path("/proc/self/status")
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+        before = _kilobytes(status, "VmRSS")
+    except (OSError, AttributeError, KeyError):
+        return None
+    result = call()
+    peak = _kilobytes(status, "VmHWM")
+    del result
+    return max(0, peak - before) * 1024
+
+
+def _kilobytes(status: Path, name: str) -> int:
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(fields[name].split()[0])
