@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One rank of ``inceptionn bench allreduce``: what runs in each host.
-
-Under MPI, MPI's own all-reduce is measured in the same processes. Rank 0 prints one JSON line per
-measurement.
-"""
+"""One rank of ``inceptionn bench allreduce``; under MPI it measures MPI's own, too, in the same processes."""
 
 import time
 import zlib

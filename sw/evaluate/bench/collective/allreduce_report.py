@@ -2,14 +2,14 @@
 """The tables, figures and picture of ``inceptionn bench allreduce``."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from statistics import median
 from typing import Any, NamedTuple
 
 from ....commands.console import Table
-from ....commands.study import Columns, Draw, Figure, Panel, panels, tabulated
+from ....commands.study import Draw, Figure, Panel, panels
 from ....netns import rate_text
 from ..common.data import REAL, SYNTHETIC
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
@@ -94,34 +94,24 @@ class Results:
 
 def tables_of(results: Results) -> Iterator[Table]:
     """Yield a table for each kind of data and operation: ms by rate, and the ratio to the raw ring."""
+    rates = results.each("rate")
     for data, op in product(results.each("data"), results.each("op")):
-        rows = {
-            name: these for name in results.each("variant")
-            if (these := [row for key, row in results.rows.items() if key[1:] == (data, op, name)])
-        }  # fmt: skip
-        columns: Columns[str] = {
-            "": str,
-            **{rate_text(rate): partial(_times, results, rate, data, op) for rate in results.each("rate")},
-            "MB sent by\nbusiest host": partial(_sent, rows),
-            "largest error\nin bounds": partial(_error, rows, results.bound),
-        }
-        yield tabulated(f"{data}, {op}: median ms (times as fast as {results.raw})", columns, rows)
+        title = f"{data}, {op}: median ms (times as fast as {results.raw})"
+        ends = ("MB sent by\nbusiest host", "largest error\nin bounds")
+        table = Table(title, "", *map(rate_text, rates), *ends)
+        for name in results.each("variant"):
+            if rows := [row for key, row in results.rows.items() if key[1:] == (data, op, name)]:
+                times = [_time(results, rate, data, op, name) for rate in rates]
+                sent = rows[0]["bytes_sent"]
+                error = max(math.ldexp(row["largest_error"], row["scale"]) for row in rows) / results.bound
+                table.add_row(name, *times, "-" if sent is None else f"{sent / 1e6:.1f}", f"{error:.2f}")
+        yield table
 
 
-def _times(results: Results, rate: float | None, data: str, op: str, variant: str) -> str:
+def _time(results: Results, rate: float | None, data: str, op: str, variant: str) -> str:
     seconds = results.seconds(rate, data, op, variant)
     ratio = results.ratio(rate, data, op, results.raw, variant)
     return "-" if seconds is None or ratio is None else f"{seconds * 1e3:.1f} ({ratio:.2f})"
-
-
-def _sent(rows: Mapping[str, list[Measurement]], variant: str) -> str:
-    sent = rows[variant][0]["bytes_sent"]
-    return "-" if sent is None else f"{sent / 1e6:.1f}"
-
-
-def _error(rows: Mapping[str, list[Measurement]], bound: float, variant: str) -> str:
-    errors = [math.ldexp(row["largest_error"], row["scale"]) for row in rows[variant]]
-    return f"{max(errors) / bound:.2f}"
 
 
 def figures_of(results: Results) -> Iterator[Figure]:

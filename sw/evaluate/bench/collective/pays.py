@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from statistics import median
 from typing import Annotated, Any, NamedTuple
@@ -14,7 +14,7 @@ from ....collectives import BFloat16, default_group_size
 from ....commands import report
 from ....commands.console import new_progress
 from ....commands.speed import Floats
-from ....commands.study import Columns, Figure, Study, measurement
+from ....commands.study import Columns, Curve, Draw, Figure, Panel, Study, measurement, panels
 from ....netns import Network, rate_text, require
 from ....system.programs import usable_processors
 from ...pays import measure
@@ -102,18 +102,16 @@ def pays(
                 codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
                 for rate in chosen_rates:
                     network.shape(rate)
-                    link = Link(
-                        rate, latency=0.0, mtu=network.mtu, framing=ETHERNET_HEADER, burst=network.burst
-                    )
-                    for key, seconds in measured(network, arrays, 2.0**-bound, repeats):
+                    link = Link(rate, 0.0, network.mtu, ETHERNET_HEADER, network.burst)
+                    for (kind, megabytes, variant), seconds in measured(
+                        network, arrays, 2.0**-bound, repeats
+                    ):
                         text = f"{count} hosts, {rate_text(rate)}"
                         progress.update(task, advance=repeats, description=text)
-                        kind, megabytes, variant = key
                         size = megabytes * 1_000_000
                         found = predicted(variant, size, count, link, host, codecs[kind])
-                        points.append(
-                            Point(count, rate, kind, size, variant, seconds, found.seconds, found.limit)
-                        )
+                        about = count, rate, kind, size, variant
+                        points.append(Point(*about, seconds, found.seconds, found.limit))
     study.conditions.append(f"error bound 2**-{bound}")
     study.table("Model against measurement", POINTS, points)
     sayings: dict[str, Callable[[Any], str]] = {"rate": rate_text, "variant": str, "hosts": str, "limit": str}
@@ -125,7 +123,7 @@ def pays(
     study.figures.append(Figure("median error of the model", median_error(points), TARGET, True, "%"))
     study.rows = [{**point._asdict(), "error_percent": point.error} for point in points]
     study.facts |= {"error_bound": 2.0**-bound, "hosts": machines, "points": study.rows}
-    study.plot(lambda figure: draw(figure, points), 6.4, 5.4)
+    study.plot(chart_of(points), 6.4, 5.4)
 
 
 def measured(
@@ -198,7 +196,7 @@ def predicted(
     return ring(size, hosts, link, host, form)
 
 
-def median_error(points: list[Point]) -> float:
+def median_error(points: Sequence[Point]) -> float:
     """Return the median error in percent, of the magnitudes."""
     return median(abs(point.error) for point in points)
 
@@ -221,17 +219,16 @@ ERRORS: Columns[tuple[str, list[float]]] = {
 }
 
 
-def draw(figure: Any, points: list[Point]) -> None:
-    """Plot predicted over measured times, both logarithmic, with the band of 15 %."""
-    axes = figure.subplots()
-    for variant in dict.fromkeys(point.variant for point in points):
-        mine = [point for point in points if point.variant == variant]
-        measured, predicted = [1e3 * p.measured for p in mine], [1e3 * p.predicted for p in mine]
-        axes.plot(measured, predicted, "o", ms=4, label=variant)
-    ends = np.array([min(p.measured for p in points), max(p.measured for p in points)]) * 1e3
-    axes.plot(ends, ends, "0.4", lw=0.8)
-    axes.fill_between(ends, ends / (1 + TARGET / 100), ends * (1 + TARGET / 100), color="0.9")
-    axes.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="model, ms",
-             title=f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)",
-    )  # fmt: skip
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+def chart_of(points: Sequence[Point]) -> Draw:
+    """Return what plots predicted over measured times, both logarithmic, with the band of 15 %."""
+    curves = [
+        Curve(variant, [1e3 * p.measured for p in mine], [1e3 * p.predicted for p in mine], "o")
+        for variant in dict.fromkeys(point.variant for point in points)
+        if (mine := [point for point in points if point.variant == variant])
+    ]
+    ends = [1e3 * end(point.measured for point in points) for end in (min, max)]
+    for factor, style in ((1.0, "0.4"), (1 + TARGET / 100, "0.8"), (1 / (1 + TARGET / 100), "0.8")):
+        curves.append(Curve("", ends, [factor * end for end in ends], style))
+    title = f"{len(points)} all-reduces, median error {median_error(points):.1f} % (band: 15 %)"
+    scales = {"xscale": "log", "yscale": "log", "xlabel": "measured, ms", "ylabel": "model, ms"}
+    return panels([Panel(curves=curves, axes={"title": title, **scales})], columns=3)
