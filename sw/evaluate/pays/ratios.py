@@ -61,10 +61,7 @@ def published(network: str, k: int) -> Ratio:
 
 
 def agreed_scale(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
-    """Return the common scale of ``nodes`` ranks with such values in an all-reduce with this scale.
-
-    Raises ``ValueError`` for a scale that moves values out of fp32's range.
-    """
+    """Return the scale that ``nodes`` such ranks agree on; ``ValueError`` if it leaves fp32's range."""
     return common_scale(scale, [largest_exponent(np.ascontiguousarray(x), codec)], nodes)
 
 

@@ -98,19 +98,7 @@ class Batches:
     An epoch is a permutation that all workers draw alike from ``seed`` and its number; step *t* deals out
     the next ``size * workers`` samples round robin. Samples after an epoch's last whole step are left out.
     Any step can be asked for at any time, so a run that restarts at step *t* continues with the same samples.
-
-    Parameters
-    ----------
-    data
-        All samples.
-    size
-        Samples per worker and step.
-    worker, workers
-        This worker's number, 0..workers-1, and how many there are.
-    seed
-        Seed of the permutations; the same at all workers.
-
-    Raises ``ValueError`` if a step would need more samples than there are.
+    ``worker`` is 0..workers-1. Raises ``ValueError`` if a step would need more samples than there are.
     """
 
     def __init__(self, data: Batch, size: int, worker: int = 0, workers: int = 1, seed: int = 0) -> None:

@@ -47,16 +47,9 @@ def _networks() -> ModuleType:
 class Trainer:
     """A model that learns the digits: the weights that all ranks share, and each rank's batches.
 
-    Parameters
-    ----------
-    model, optimizer
-        What learns, and how. An optimizer belongs to one trainer.
-    ranks, batch
-        Their number, and the samples of each of them in a step.
-    seed
-        Of the data's split, the first weights and the batches.
-
-    Attributes: ``weights``, float32[values], which `apply` updates in place; ``data``; ``steps_per_epoch``.
+    ``optimizer``: of this trainer alone. ``batch``: samples of each rank in a step. ``seed``: of the data's
+    split, the first weights and the batches. Attributes: ``weights``, float32[values], updated in
+    place; ``data``; ``steps_per_epoch``.
     """
 
     def __init__(self, model: Model, optimizer: Optimizer, ranks: int, batch: int, seed: int = 0) -> None:

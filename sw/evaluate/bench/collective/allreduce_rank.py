@@ -90,10 +90,7 @@ def _wide(values: NDArray[Any]) -> Lanes:
 
 
 def _checked(transport: Transport, result: NDArray[Any], exact: Exact, shared: bool) -> dict[str, Any]:
-    """Compare a result with the exact one, and the ranks' bits if they share a result.
-
-    The rounding of a result to bfloat16, half a place, is no error here.
-    """
+    """Compare a result with the exact one, but for rounding to bfloat16, and the ranks' bits if shared."""
     error = 0.0
     for i in range(0, max(1, result.size), CHUNK):
         part = _wide(result[i : i + CHUNK])

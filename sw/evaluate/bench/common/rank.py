@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The start, the reports and the end of a bench's rank: ``python -m inceptionn.evaluate.bench.common.rank``.
 
-Arguments: module:function, which runs; the plan, a JSON file that `job.lines_of` writes; and the
-rank. Without the last one, the program runs under MPI, which knows it.
+Arguments: module:function, which runs; the plan, a JSON file of `job.lines_of`; the rank, except under MPI.
 """
 
 import json

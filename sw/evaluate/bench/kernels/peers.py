@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Other compressors that can be installed, each with the same two calls.
-
-Lossy ones get our error bound as an absolute tolerance. All run in one thread. What is not installed is
-simply not measured.
-"""
+"""Other compressors that can be installed, in one thread; our error bound is the tolerance of lossy ones."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -37,10 +37,7 @@ def feedback_figure(kind: str, path: str, x: Floats, bound: float, repeats: int)
 
 
 def sum_figures(kind: str, x: Floats, bound: float, repeats: int) -> Iterator[Figure]:
-    """Yield how many times as fast an exact sum's stream is made as an fp32 sum's, in turns.
-
-    One thread, and as many values as a ring adds at a time; without a scale, and with one.
-    """
+    """Yield how many times as fast an exact sum's stream is made as an fp32 sum's, scaled and not."""
     part = np.ascontiguousarray(x[:SUB_BLOCK])
     addend = np.roll(part, part.size // 3)
     planes = Codec(bound, "planes", threads=1)

@@ -18,10 +18,7 @@ from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
 
 
 class Job(NamedTuple):
-    """The settings that all systems share: learning rate, momentum, seed, and the number of steps.
-
-    ``bound``: of the codec, where it is used; gradients are scaled to its range.
-    """
+    """The settings that all systems share; ``bound``: of the codec, to whose range gradients are scaled."""
 
     rate: float
     momentum: float

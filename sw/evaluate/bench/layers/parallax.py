@@ -141,11 +141,7 @@ RATE = {KEY: 10.0, "mlp": 0.1}
 
 
 def at_host(transport: Transport, plan: Plan) -> None:
-    """Run the plan's groups at a host; rank 0 prints a line for each.
-
-    The variants of a group are trained in turn, a few steps each, so that other load on the machine affects
-    all alike.
-    """
+    """Run the plan's groups at a host; rank 0 prints a line for each."""
     for group in plan["groups"]:
         tell(transport, {"name": group["name"], **compare(transport, group)})
 
@@ -205,7 +201,10 @@ def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
 
 
 def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
-    """Train the variants of a group in turn; with a ``grid``, one runner in each number of partitions."""
+    """Train the variants of a group in turn, a few steps each: other load on the machine affects all alike.
+
+    With a ``grid``, time one runner in each number of partitions.
+    """
     variants = {name: Trained(transport, group, dict(each)) for name, each in group["variants"].items()}
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(group["rounds"]):

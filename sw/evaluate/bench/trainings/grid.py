@@ -74,10 +74,7 @@ def crossed(
     title: str, rows: Sequence[Row], lines: Columns[Row], column: Callable[[Row], str], cell: Cell,
     **options: Any,
 ) -> Table:  # fmt: skip
-    """Tabulate groups of rows: a line for each of ``lines``' texts, a column for each of ``column``'s.
-
-    ``options``: of `Table`. A group without rows is "-".
-    """
+    """Tabulate groups by the texts of ``lines`` and ``column``, "-" for none; ``options``: of `Table`."""
     columns = list(dict.fromkeys(map(column, rows)))
     found: dict[Any, dict[str, list[Row]]] = {}
     for row in rows:

@@ -15,10 +15,7 @@ Coded = tuple[Floats, float]
 
 
 def integers(values: Floats, bits: int, block: int | None, scale_bytes: int) -> Coded:
-    """Round to signed integers, with a scale by block: its largest magnitude over the largest integer.
-
-    ``block`` None is the whole array.
-    """
+    """Round to signed integers, with a scale by block (None: all): largest magnitude over largest integer."""
     blocks = _blocks(values, block or values.size)
     levels = np.float32(2 ** (bits - 1) - 1)
     scales = np.abs(blocks).max(axis=1, keepdims=True) / levels
@@ -28,10 +25,7 @@ def integers(values: Floats, bits: int, block: int | None, scale_bytes: int) -> 
 
 
 def six_sigma(values: Floats) -> Coded:
-    """Round to 256 uniform bins over six standard deviations to each side; a codebook holds the bins' means.
-
-    That of decentralised training over the internet (hivemind's uniform 8-bit quantisation).
-    """
+    """Round to the means of 256 uniform bins over six standard deviations to each side, as hivemind does."""
     width = 12 * values.std() / 256 or np.float32(1)
     bins = np.clip(np.rint((values - values.mean()) / width) + 128, 0, 255).astype(np.intp)
     counts, sums = (np.bincount(bins, weights, 256) for weights in (None, values))
@@ -79,7 +73,6 @@ class Each:
         self._code, self._bytes = code, 0.0
 
     def __call__(self, wanted: Floats) -> Floats:
-        """Return what arrives of float32[ranks, values]."""
         coded = [self._code(row) for row in wanted]
         self._bytes = float(np.mean([size for _, size in coded]))
         return np.stack([kept for kept, _ in coded])
@@ -111,7 +104,6 @@ class PowerSGD:
         return self._rank * (rows + columns)
 
     def __call__(self, wanted: Floats) -> Floats:
-        """Return what arrives of float32[ranks, values]."""
         parts = np.split(wanted, np.cumsum(self._sizes)[:-1], axis=1)
         for place, start in self._factors.items():
             matrices = parts[place].reshape(len(wanted), self._shapes[place][0], -1)
