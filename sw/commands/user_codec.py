@@ -34,7 +34,7 @@ def user_codec(text: str | None) -> StreamCodec | None:
         found: Any = import_module(module)
         for part in name.split("."):
             if not hasattr(found, part):
-                raise AttributeError(f"{found!r} has no {part!r}{nearest(part, vars(found))}")
+                raise AttributeError(f"{found!r} has no attribute {part!r}{nearest(part, vars(found))}")
             found = getattr(found, part)
         codec: StreamCodec = found if hasattr(found, "compress") and not isinstance(found, type) else found()
         examine(codec)
