@@ -363,10 +363,9 @@ def _usage_text(error: Any) -> str:
     if hasattr(error, "possibilities"):
         known = [name for each in error.ctx.command.get_params(error.ctx) for name in each.opts]
         return f"No such option: {error.option_name}{nearest(error.option_name, known)}"
-    if hasattr(
-        error.__cause__, "errors"
-    ):  # newer versions of typer say what Pydantic does, without the value
-        found = error.__cause__.errors()[0]
+    cause = error.__cause__
+    if hasattr(cause, "errors"):  # newer versions of typer say what Pydantic does, without the value
+        found = cause.errors()[0]
         if kind := _NUMBERS.get(found["type"].partition("_")[0]):
             error.message = f"must be {kind}, not {found['input']!r}"
     text: str = error.format_message()

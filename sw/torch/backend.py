@@ -207,7 +207,7 @@ def compressed(
         raise ValueError("leave_out needs compress_hook, since a group cannot identify tensors")
     if settings.get("scale") == "tensor":
         raise ValueError("scale 'tensor' needs compress_hook: a group's 'auto' is of each call's tensor")
-    state = CompressState(group, codec=codec, error_feedback=error_feedback, **settings)
+    state = CompressState(group, codec=codec, error_feedback=error_feedback or False, **settings)
     if state.residuals is not None:
         state.residuals = PlacedResiduals(state.residuals.feedback)
     if (algorithm := state.algorithm) not in RING_ALGORITHMS:

@@ -80,6 +80,10 @@ class Residuals:
                 [parts.pop(number, np.zeros(size, np.float32)) for number, size in layout]
             )
         flat |= _alone(parts)
+        self._keep(flat, scales, layout)
+
+    def _keep(self, flat: dict[Any, Floats], scales: Mapping[int, int], layout: Layout) -> None:
+        """Replace all residuals by those of some buckets, and know this bucket as well."""
         self.feedback.load_state_dict(flat)
         self._set_scales(flat, scales)
         self._layouts = {name for name in flat if isinstance(name, tuple)} | {layout}
@@ -170,9 +174,7 @@ class PlacedResiduals(Residuals):
         flat, scales = self.feedback.state_dict(), self.scales()
         ((place, _),) = layout
         kept = {name: values for name, values in flat.items() if name == layout or place not in dict(name)}  # type: ignore[call-overload]
-        self.feedback.load_state_dict(kept)
-        self._set_scales(kept, scales)
-        self._layouts = {*cast(dict[Layout, Floats], kept), layout}
+        self._keep(kept, scales, layout)
 
 
 def _split(flat: Mapping[Any, Floats]) -> dict[int, Floats]:
