@@ -38,8 +38,8 @@ class TransmitJudging(wiring.Component):
     the block's size and checksum can still change that.
 
     A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
-    which ``judged`` is valid. It takes two if a header check fails and the frame begins or ends no flow: with
-    16 lanes such a frame may be one beat long.
+    which ``judged`` is valid, and a fifth if an entry of the flow table changes by it. It takes two if a
+    header check fails and the frame begins or ends no flow: with 16 lanes such a frame may be one beat long.
     """
 
     def __init__(self, shape: EngineShape = USUAL):
@@ -73,7 +73,12 @@ class TransmitJudging(wiring.Component):
         candidate = Signal()
         m.d.comb += [
             candidate.eq(~record.partial & (record.verdict == 0)),
-            start.eq(self.records.valid & self.judged_room & (~candidate | self.header_sums.valid)),
+            start.eq(
+                self.records.valid
+                & self.judged_room
+                & ~flows.busy
+                & (~candidate | self.header_sums.valid)
+            ),
             flows.index.eq(record.index),
             flows.key.eq(record.key),
         ]

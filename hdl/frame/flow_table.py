@@ -53,7 +53,8 @@ class FlowTable(wiring.Component):
 
     ``index`` and ``key`` must hold from the first to the last cycle of a look-up. ``known`` and ``phase`` are
     valid :attr:`LATENCY` cycles after the first. ``store``, ``add`` and ``free`` are accepted from then on:
-    one of them in a look-up, in its last cycle. They take effect with the next look-up.
+    one of them in a look-up, in its last cycle. If an entry changes by it, ``busy`` is high for a cycle, in
+    which it is written and no look-up begins. The answer and the write are thus never in one path.
     After reset the table clears itself, one set per cycle, before ``ready`` rises.
 
     Parameters
@@ -71,6 +72,7 @@ class FlowTable(wiring.Component):
         super().__init__(
             {
                 "ready": Out(1),  #: The table is clear; before that no look-up.
+                "busy": Out(1),  #: An entry is written; no look-up begins.
                 "index": In(range(sets)),  #: :func:`flow_index` of ``key``.
                 "key": In(FlowKey),  #: Of the flow that is looked up.
                 "known": Out(1),  #: The table holds ``key``.
@@ -86,10 +88,7 @@ class FlowTable(wiring.Component):
         m = Module()
         sweep = Signal(range(self.sets))
         address = Signal.like(sweep)
-        with m.If(self.ready):
-            m.d.comb += address.eq(self.index)
-        with m.Else():
-            m.d.comb += address.eq(sweep)
+        with m.If(~self.ready):
             m.d.sync += sweep.eq(sweep + 1)
             with m.If(sweep.all()):
                 m.d.sync += self.ready.eq(1)
@@ -97,7 +96,6 @@ class FlowTable(wiring.Component):
         # Each way is a memory of its own, so that a write needs nothing of the other way's entry. The keys
         # are compared in parts, which are joined in the cycle that uses the answer.
         rams = [BlockRam(_Entry.as_shape().size, self.sets) for _ in range(FLOW_TABLE_WAYS)]
-        self.probes = {"sweep": sweep, "ways": rams}
         found = [data.View(_Entry, ram.read_data) for ram in rams]
         hits = Signal(FLOW_TABLE_WAYS)
         phases = []
@@ -122,19 +120,27 @@ class FlowTable(wiring.Component):
             newer_held.eq(newer),
         ]
         m.d.comb += [self.known.eq(hits.any()), self.phase.eq(Mux(hits[0], *phases))]
-        for way, ram in enumerate(rams):
-            entry = Signal(_Entry, name=f"entry{way}")
+
+        # A change is written a cycle later, when the key of the next look-up may be there.
+        writes = Signal(FLOW_TABLE_WAYS)
+        entries = [Signal(_Entry, name=f"entry{way}", reset_less=True) for way in range(FLOW_TABLE_WAYS)]
+        place = Signal.like(self.index, reset_less=True)
+        self.probes = {"sweep": sweep, "ways": rams, "writes": writes, "entries": entries, "place": place}
+        m.d.sync += place.eq(self.index)
+        m.d.comb += [self.busy.eq(writes.any()), address.eq(Mux(self.ready, place, sweep))]
+        for way, (ram, entry) in enumerate(zip(rams, entries, strict=True)):
             chosen = ~hits.any() & (victim == way)
-            m.d.comb += [
-                entry.known.eq(self.ready & ~self.free),
+            m.d.sync += [
+                entry.known.eq(~self.free),
                 entry.newer.eq(newer_held[1 - way] ^ way),
                 entry.phase.eq(self.new_phase),
                 entry.key.eq(self.key),
+                writes[way].eq((hits[way] & (self.store | self.free)) | (chosen & (self.store | self.add))),
+            ]
+            m.d.comb += [
                 ram.read_address.eq(self.index),
                 ram.write_address.eq(address),
-                ram.write_data.eq(entry),
-                ram.write.eq(
-                    ~self.ready | (hits[way] & (self.store | self.free)) | (chosen & (self.store | self.add))
-                ),
+                ram.write_data.eq(Cat(entry.known & self.ready, entry.as_value()[1:])),  # known: bit 0
+                ram.write.eq(~self.ready | writes[way]),
             ]
         return m

@@ -26,12 +26,12 @@ def flow_table(h: Harness) -> None:
         dut.index.eq(index), dut.key.as_value().eq(key), dut.store.eq(store), dut.add.eq(add),
         dut.free.eq(free), dut.new_phase.eq(new_phase),
     ]  # fmt: skip
-    # Cycles for which index and key have held; a change ends a look-up.
+    # Cycles for which index and key have held; a change ends a look-up, and the next waits for its write.
     age, changes = Signal(range(dut.LATENCY + 1)), store | add | free
     held_index, held_key = h.past(index), h.past(key)
     answered = age == dut.LATENCY
     begins = h.anything(1, "begins")
-    m.d.sync += age.eq(Mux(~dut.ready | changes | begins, 0, Mux(answered, age, age + 1)))
+    m.d.sync += age.eq(Mux(~dut.ready | changes | begins | dut.busy, 0, Mux(answered, age, age + 1)))
     h.assume("index and key hold during a look-up", (age == 0) | ((index == held_index) & (key == held_key)))
     h.assume("a change comes when the answer is there, one for a look-up", ~changes | answered)
     h.assume("there is one kind of change at a time", store + add + free <= 1)
@@ -57,7 +57,12 @@ def flow_table(h: Harness) -> None:
             ~asked | (dut.known == known))  # fmt: skip
     h.claim("its phase is the one that was stored last", ~(asked & known) | (
         dut.phase == Mux(is_first, *phases)))  # fmt: skip
-    ways = [_Entry(inside.memory(f"ways.{way}", here)) for way in range(2)]
+    # What the memories hold, or are about to.
+    arrives = [inside["writes"][way] & (inside["place"] == here) for way in range(2)]
+    ways = [
+        _Entry(Mux(arrives[way], inside[f"entries.{way}"], inside.memory(f"ways.{way}", here)))
+        for way in range(2)
+    ]
     both = ways[0].known & ways[1].known
     swapped = Mux(both, ways[0].newer != ways[1].newer, ways[1].known)
     same = [
@@ -75,6 +80,7 @@ def flow_table(h: Harness) -> None:
         ),
     )
     h.invariant("the two flows differ", ~held.all() | (keys[0] != keys[1]))
+    h.invariant("no change is written before the table is ready", dut.ready | (inside["writes"] == 0))
     h.invariant("nothing is held before the table is ready", dut.ready | (held == 0))
     h.claim("the table gets ready, and stays so", dut.ready | ~h.past(dut.ready) | ~h.running(1))
     for place in range(2):
@@ -94,10 +100,11 @@ PROOFS = (
             Fault(_TABLE, "same[1:]", "same[1:5], 1"),
             Fault(_TABLE, "(~second.known | (first", "(second.known & (first"),
             Fault(_TABLE, "newer_held[1 - way] ^ way", "newer_held[way] ^ way"),
-            Fault(_TABLE, "self.ready & ~self.free", "self.ready"),
+            Fault(_TABLE, "entry.known.eq(~self.free)", "entry.known.eq(1)"),
+            Fault(_TABLE, "Mux(self.ready, place, sweep)", "Mux(self.ready, self.index, sweep)"),
             Fault(_TABLE, "(chosen & (self.store | self.add))", "(chosen & self.store)"),
         ),  # fmt: skip
-        cover_depth=15,
-        refute_depth=20,
+        cover_depth=20,
+        refute_depth=26,
     ),
 )

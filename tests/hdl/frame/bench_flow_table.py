@@ -58,6 +58,11 @@ class TB(Lockstep):
             now = {change: 1, "new_phase": new} if cycle == wait and change else {}
             await self.cycle(index=flow.slot, key=key, **{"new_phase": random.randrange(4)} | now)
         self.hits += held is not None
+        written = change == "store" or (change is not None and (change == "add") == (held is None))
+        assert self.read("busy") == written, f"{change}: busy is wrong"
+        if written:
+            await self.cycle(index=random.randrange(FLOW_SETS), key=random.getrandbits(96))
+            assert not self.read("busy")
         if change == "free":
             self.model.free(flow)
         elif change == "store" or (change == "add" and held is None):
@@ -82,7 +87,7 @@ async def against_the_model(dut):
 
 @TB.test()
 async def stored_at_once(tb):
-    """Check that a look-up that begins in the cycle after a change sees it, for every flow of the set."""
+    """Check that a look-up that begins right after a change's write sees it, for every flow of the set."""
     for _ in range(60):
         flow = random_flow()
         rivals = [flow, *twins(flow)]
