@@ -69,7 +69,9 @@ class Decompressor(wiring.Component):
         self._last = last = Signal()
         active = Signal()
         runs = Signal()
-        self.probes = {"slot": slot, "left": left, "active": active, "last": last, "runs": runs}
+        self.probes = {
+            "slot": slot, "left": left, "active": active, "last": last, "runs": runs, "group": group,
+        }  # fmt: skip
         final = slot == self.period - 1
         m.d.comb += [last.eq(left <= GROUP_LANES), runs.eq((slot != 0) | (active & self.room))]
         with m.If(self.start):
@@ -83,6 +85,7 @@ class Decompressor(wiring.Component):
         table_half = Signal(range(2 + MAX_LANES // self.TABLE_WORDS))
         halves = (self.count + self.TABLE_WORDS - 1)[exact_log2(self.TABLE_WORDS) :]
         self._place = Signal(self.PLACE_BITS)
+        self.probes["table_half"] = table_half
         data_address = self._decode(m, runs, self.word.word_select(table_half[0], 16))
         with m.If(self.start):
             m.d.sync += [self._place.eq((halves << 1) + 2), table_half.eq(1), self.malformed.eq(0)]

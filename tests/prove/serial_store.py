@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The store of whole frames: each word carries its frame's number and its own, so any mistake shows."""
 
+from functools import partial
+
 from amaranth.hdl import Array, C, Cat, Mux, Signal, Value
 from harness import Fault, Harness, Inside, Proof
 from packing import Delayed
@@ -32,20 +34,22 @@ class Word:
 
 
 class Noted:
-    """What the store notes of a frame."""
+    """What the store notes of a frame: its settings, which are its number, if it has them when it waits."""
 
-    def __init__(self, note: Value):
-        self.number, self.last, self.ending = note[:NUMBER], note[NUMBER : NUMBER + 12], note[NUMBER + 12 :]
+    def __init__(self, note: Value, number: int = NUMBER):
+        self.number, self.last, self.ending = note[:number], note[number : number + 12], note[number + 12 :]
 
 
 class Inputs:
     """Frames of any lengths with gaps anywhere, and what the harness knows of them.
 
     Of one frame, any, it keeps one bit of one word, any, and how it ended; of all, the last word's place.
+    Frames count that are not dropped: by a store that loses none those that are not too long, by a lossy one
+    those that were not bad and always had room.
     """
 
-    def __init__(self, h: Harness, dut: FrameStore) -> None:
-        m, source = h.m, dut.s_axis
+    def __init__(self, h: Harness, dut: FrameStore, inside: Inside) -> None:
+        m, source, lossy = h.m, dut.s_axis, dut.lossy
         for name, shape in (("tvalid", 1), ("tlast", 1), ("tuser", 1), ("tkeep", 4)):
             m.d.comb += getattr(source, name).eq(h.anything(shape, name))
         keep, others = source.tkeep, h.anything(OTHERS, "others")
@@ -55,24 +59,27 @@ class Inputs:
         )
         self.mine = h.any_constant(NUMBER, "mine")
         self.place, self.chosen = h.any_constant(INDEX, "place"), h.any_constant(range(OTHERS), "bit")
-        self.bit, self.ending = Signal(name="mine_bit"), Signal(3, name="mine_ending")
+        self.bit, self.ending = Signal(name="mine_bit"), Signal(2 if lossy else 3, name="mine_ending")
         self.index, self.number = Signal(range(DEPTH + 1)), Signal(NUMBER)
         ends = [Signal(INDEX, name=f"end_{number}") for number in range(1 << NUMBER)]
         self.ends = Array(ends)
         self.ragged = Signal()
         self.accept = source.tvalid & source.tready
         self.ended = self.accept & source.tlast
-        self.kept = self.ended & (self.index < DEPTH - 1)
+        self.no_room = inside["full"] | ~inside["queue.room"]
+        bad = source.tuser | self.ragged
+        skip = (self.index >= DEPTH - 1) | (self.no_room if lossy else 0)
+        self.kept = self.ended & ~skip & (~bad if lossy else 1)
         m.d.comb += source.tdata.eq(Cat(self.index[:INDEX], self.number, source.tlast, others))
-        # The settings are the frame's number, in the cycle after its first word; else anything.
+        # Without loss the settings are the frame's number, in the cycle after its first word; else anything.
         self.began, self.first_number = Signal(), Signal(NUMBER)
         m.d.sync += [self.began.eq(self.accept & (self.index == 0)), self.first_number.eq(self.number)]
-        settings = h.anything(NUMBER, "settings")
-        m.d.comb += dut.settings.eq(Mux(self.began, self.first_number, settings))
-        bad, mine = source.tuser | self.ragged, self.number == self.mine
+        self.settings = h.anything(NUMBER, "settings")
+        m.d.comb += dut.settings.eq(Mux(self.began & (not lossy), self.first_number, self.settings))
+        mine = self.number == self.mine
         with m.If(self.accept):
             m.d.sync += [
-                self.index.eq(Mux(source.tlast, 0, self.index + (self.index != DEPTH))),
+                self.index.eq(Mux(source.tlast, 0, Mux(skip, DEPTH, self.index + 1))),
                 self.number.eq(self.number + self.kept),
                 self.ragged.eq(~source.tlast & (self.ragged | ~keep.all())),
             ]
@@ -102,31 +109,31 @@ class Inputs:
     def right(self, note: Noted, number: Value) -> Value:
         """Whether what is noted is of this frame."""
         return (
-            (note.number == number)
+            (note.number == number[: len(note.number)])
             & (note.last == self.ends[number])
             & ((number != self.mine) | (note.ending == self.ending))
         )
 
 
-def records(h: Harness, inside: Inside, coming: Inputs, came: Value) -> None:
+def records(h: Harness, dut: FrameStore, inside: Inside, coming: Inputs, came: Value) -> None:
     """Add invariants about what is noted of frames: it is that of the frames inside, in order."""
     level, valid, push = inside["queue.level"], inside["queue.o.valid"], inside["queue.i.valid"]
-    ended, held = inside["ended.valid_1"], inside["settings_held"]
+    ended, settings = inside["ended.valid_1"], 0 if dut.lossy else NUMBER
     late = claim_level(h, inside, "queue.", FRAMES, 4, push)
     h.invariant(
         "pushes after room has fallen are few",
         inside["queue.room"] | (late + ended + push <= 2),
     )
-    ring = Ring(h, inside, "queue.ring", NUMBER + 15, FRAMES)
+    ring = Ring(h, inside, "queue.ring", 12 + len(coming.ending) + settings, FRAMES)
     ring.claim_addresses(level)
     frames = Signal(NUMBER, name="frames_inside")
     h.m.d.comb += frames.eq(coming.number - came)
     h.invariant("there is one note of each frame inside", frames == valid + level + push + ended)
-    h.invariant("the note offered", ~valid | coming.right(Noted(inside["queue.output"]), came))
+    h.invariant("the note offered", ~valid | coming.right(Noted(inside["queue.output"], settings), came))
     read = ring.address("read", 0)
     for place in range(FRAMES):
         offset = (C(place, 3) - read)[:3]
-        note = Noted(inside.memory("queue.ring.slices.0.ram", C(place, 3)))
+        note = Noted(inside.memory("queue.ring.slices.0.ram", C(place, 3)), settings)
         number = Signal(NUMBER, name=f"noted_{place}")
         h.m.d.comb += number.eq(came + valid + offset)
         h.invariant(f"notes, place {place}", (offset >= level) | coming.right(note, number))
@@ -134,11 +141,15 @@ def records(h: Harness, inside: Inside, coming: Inputs, came: Value) -> None:
     last, before = (coming.number - 1)[:NUMBER], Signal(NUMBER, name="number_before")
     h.m.d.comb += before.eq(last - ended)
     for stage, number, there in ((1, last, ended), (2, before, push)):
-        end, top, bad = (inside[f"ended.{name}_{stage}"] for name in ("last", "top", "bad"))
-        ending = (number != coming.mine) | (Cat(top, bad) == coming.ending)
+        end, top = inside[f"ended.last_{stage}"], inside[f"ended.top_{stage}"]
+        tail = top if dut.lossy else Cat(top, inside[f"ended.bad_{stage}"])
+        ending = (number != coming.mine) | (tail == coming.ending)
         h.invariant(f"the note of {stage} cycles before", ~there | ((end == coming.ends[number]) & ending))
+    h.invariant("bytes are missing before the last word", inside["ragged"] == coming.ragged)
+    if dut.lossy:
+        return
+    held, begun = inside["settings_held"], inside["begun"]
     h.invariant("the settings of a frame are held until it is noted", ~push | (held == before))
-    begun = inside["begun"]
     h.invariant("or come now", ~ended | Mux(begun, coming.first_number == last, held == last))
     h.invariant(
         "or will",
@@ -146,9 +157,7 @@ def records(h: Harness, inside: Inside, coming: Inputs, came: Value) -> None:
     )
     h.invariant(
         "the first word of a frame is known",
-        (inside["first"] == (coming.index == 0))
-        & (begun == coming.began)
-        & (inside["ragged"] == coming.ragged),
+        (inside["first"] == (coming.index == 0)) & (begun == coming.began),
     )
 
 
@@ -168,7 +177,7 @@ def contents(h: Harness, inside: Inside, coming: Inputs, came: Value, out: Value
     h.invariant("they are of the oldest frame", (out == 0) | ((frames != 0) & (out <= coming.ends[came] + 1)))
     h.invariant("all words have room", held + words <= DEPTH)
     h.invariant("the count of words is late by those released", used + words <= DEPTH)
-    h.invariant("without a place the source waits", inside["full"] | (used + words < DEPTH))
+    h.invariant("without a place no word is stored", inside["full"] | (used + words < DEPTH))
     h.invariant("the frame that comes lies behind them", begin == (head + held)[:INDEX])
     h.invariant("a frame that is too long leaves nothing", inside["refuse"] == (coming.index == DEPTH))
     h.invariant("words of the frame that comes", words == Mux(inside["refuse"], 0, coming.index))
@@ -197,12 +206,12 @@ def contents(h: Harness, inside: Inside, coming: Inputs, came: Value, out: Value
         )
 
 
-def frame_store(h: Harness) -> None:
+def frame_store(lossy: bool, h: Harness) -> None:
     """Make claims about a small store."""
-    dut = FrameStore(NUMBER, depth=DEPTH, frames=FRAMES)
+    dut = FrameStore(NUMBER, depth=DEPTH, frames=FRAMES, lossy=lossy)
     inside = h.add(dut)
     m, frames, offered = h.m, dut.frames, dut.frames.payload
-    coming = Inputs(h, dut)
+    coming = Inputs(h, dut, inside)
     running = h.running(1)
     address = h.anything(INDEX, "address")
     m.d.comb += [
@@ -220,13 +229,24 @@ def frame_store(h: Harness) -> None:
     )
     note = Noted(Value.cast(offered))
     mine = frames.valid & (came == coming.mine)
-    h.claim(
-        "frames come in order, each with the settings of its first word",
-        ~frames.valid | (note.number == came),
-    )
+    if lossy:
+        oldest = frames.valid & ~(h.past(frames.valid) & ~h.past(takes))
+        h.claim(
+            "a frame has the settings of the cycle before it became the oldest",
+            ~oldest | ~running | (note.number == h.past(coming.settings)),
+        )
+        h.claim(
+            "a frame that is dropped is told, in the cycle after its last word",
+            ~running | (dut.dropped == h.past(coming.ended & ~coming.kept)),
+        )
+    else:
+        h.claim(
+            "frames come in order, each with the settings of its first word",
+            ~frames.valid | (note.number == came),
+        )
     h.claim("they were whole before", ~frames.valid | (came != coming.number))
     h.claim("the last word of each is known", ~frames.valid | (note.last == coming.ends[came]))
-    h.claim("and its last byte, and whether it is bad", ~mine | (note.ending == coming.ending))
+    h.claim("and its last byte, and whether it is bad", ~mine | (note.ending == coming.ending))  # 0: not bad
     waits, was = Signal(), Signal(len(Value.cast(offered)))
     m.d.sync += [waits.eq(frames.valid & ~frames.ready), was.eq(offered)]
     h.claim("what is offered stays until it is taken", ~waits | (frames.valid & (Value.cast(offered) == was)))
@@ -255,7 +275,7 @@ def frame_store(h: Harness) -> None:
         "a word is not read while it is written",
         ~(readable & inside["ram.write"]) | (inside["ram.write_address"] != inside["ram.read_address"]),
     )
-    records(h, inside, coming, came)
+    records(h, dut, inside, coming, came)
     contents(h, inside, coming, came, out)
     progress(h, dut, inside, coming, came, running)
 
@@ -290,20 +310,32 @@ def progress(
     h.invariant("room is used", (inside["used"] == 0) | held | was("held", 1))
     h.invariant("the store is full", ~full | held | was("held", 1) | was("held", 2) | was("long", 1))
     busy = held | was("held", 1) | was("held", 2) | was("refused", 1)
-    h.claim(
-        "the source waits only for other frames, until two cycles after they have left, or a cycle "
-        "after a word too many",
-        dut.s_axis.tready | busy | ~running,
-    )
+    when = "only for other frames, until two cycles after they have left, or a cycle after a word too many"
+    if dut.lossy:
+        h.claim("the source never waits", dut.s_axis.tready)
+        h.claim(f"a word that may come has no room {when}", ~coming.no_room | long | busy | ~running)
+    else:
+        h.claim(f"the source waits {when}", dut.s_axis.tready | busy | ~running)
 
 
 _STORE = "serial.frame_store"
+_FAULTS = (
+    Fault(_STORE, "words + used >= self.depth - 1", "words + used >= self.depth"),
+    Fault(_STORE, "frame.last + 1 - released", "frame.last + 1"),
+)
 PROOFS = (
-    Proof("frame_store", frame_store, 1, (
-        Fault(_STORE, "words + used >= self.depth - 1", "words + used >= self.depth"),
+    Proof("frame_store", partial(frame_store, False), 1, (
+        *_FAULTS,
         Fault(_STORE, "source.tlast & ~skip &", "source.tlast & ~most &"),
-        Fault(_STORE, "frame.last + 1 - released", "frame.last + 1"),
         Fault(_STORE, "samples.eq(taken & first)", "samples.eq(taken)"),
         Fault(_STORE, "(~full | skip)", "~full"),
     ), cover_depth=20, refute_depth=16, apart=True),
+    Proof("frame_store, lossy", partial(frame_store, True), 1, (
+        *_FAULTS,
+        Fault(_STORE, "refuse | most | full | ~queue.room", "refuse | most | full"),
+        Fault(_STORE, "~skip & (~bad if", "~skip & (1 if"),
+        Fault(_STORE, "source.tlast & ~whole)", "source.tlast & skip)"),
+        Fault(_STORE, "~self.frames.valid | takes", "~self.frames.valid"),
+        Fault(_STORE, "refuse.eq(~source.tlast & skip)", "refuse.eq(skip)"),
+    ), cover_depth=20, refute_depth=24, apart=True),
 )  # fmt: skip

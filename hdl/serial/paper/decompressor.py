@@ -56,6 +56,9 @@ class Decompressor(decompressor.Decompressor):
         kept = Signal(32, reset_less=True)
         lower = Mux(p.moved, before, kept)
         m.d.sync += [before.eq(self.word), kept.eq(lower)]
+        self.probes |= {
+            "tags": tags, "place": place, "lanes": p, "before": before, "lower": lower, "kept": kept,
+        }  # fmt: skip
         p.stage(vector=(Cat(lower, self.word) >> (p.shift << 3))[:32])
         m.submodules.block = block = DecompressionBlock()
         absent = ~p.present & p.takes & (p.tag != 0)
