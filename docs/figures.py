@@ -90,7 +90,8 @@ class Figures:
         table = re.sub(r"\|  (?=\|)", "| ", "\n".join(lines) + "\n")
         if "conditions" not in self.records[name]:
             return table
-        box = f"{record['conditions']} `{record['command']}`"
+        date = record["state"].rpartition(", ")[2]
+        box = f"{record['conditions']} Recorded {date}: `{record['command']}`"
         box = textwrap.fill(box, 118, break_long_words=False, break_on_hyphens=False)
         return textwrap.indent(box, "> ") + "\n\n" + table
 
