@@ -39,9 +39,9 @@ class CompressionEngine(Engine):
     header check fails. The latter leave without a gap if they come without one.
 
     Throughput: one beat per cycle in and out, whatever the data. A frame of fewer than 4 beats takes 4
-    cycles, with 16 lanes 2 unless it is looked up in the flow table. Latency of an idle engine, first beat to
-    first beat: 30 cycles if a header check fails; else the frame's length in beats plus at most 48 cycles,
-    with 16 lanes 56.
+    cycles, with 16 lanes 2 unless it is looked up in the flow table; a frame that changes an entry of the
+    table takes 5. Latency of an idle engine, first beat to first beat: 30 cycles if a header check fails;
+    else the frame's length in beats plus at most 48 cycles, with 16 lanes 56.
     """
 
     def elaborate(self, platform: Any) -> Module:

@@ -101,7 +101,7 @@ PROOFS = (
             Fault(_TABLE, "(~second.known | (first", "(second.known & (first"),
             Fault(_TABLE, "newer_held[1 - way] ^ way", "newer_held[way] ^ way"),
             Fault(_TABLE, "entry.known.eq(~self.free)", "entry.known.eq(1)"),
-            Fault(_TABLE, "Mux(self.ready, place, sweep)", "Mux(self.ready, self.index, sweep)"),
+            Fault(_TABLE, "self.busy.eq(writes.any())", "self.busy.eq(0)"),
             Fault(_TABLE, "(chosen & (self.store | self.add))", "(chosen & self.store)"),
         ),  # fmt: skip
         cover_depth=20,
