@@ -74,13 +74,11 @@ class TransmitJudging(wiring.Component):
         m.d.comb += [
             candidate.eq(~record.partial & (record.verdict == 0)),
             start.eq(
-                self.records.valid
-                & self.judged_room
-                & ~flows.busy
-                & (~candidate | self.header_sums.valid)
+                self.records.valid & self.judged_room & ~flows.busy & (~candidate | self.header_sums.valid)
             ),
             flows.index.eq(record.index),
             flows.key.eq(record.key),
+            flows.phase.eq(record.phase),
         ]
         final = Signal()  # step == 3
         last_follows = Signal()
@@ -123,7 +121,6 @@ class TransmitJudging(wiring.Component):
             learns=changes & in_flow & record.learns & ~record.closes,
             limit=record.payload_length - SHIM_BYTES,
         )
-        other_phase = p.in_flow & flows.known & (flows.phase != record.phase)
         m.d.comb += [
             flows.store.eq(p.opens),
             flows.add.eq(p.learns),
@@ -133,7 +130,7 @@ class TransmitJudging(wiring.Component):
             self.header_sums.ready.eq(final & candidate),
             self.judged.valid.eq(final),
             self.judged.payload.verdict.eq(p.fixed),
-            self.judged.payload.other_phase.eq(other_phase),
+            self.judged.payload.other_phase.eq(p.in_flow & flows.differs),
             self.judged.payload.unknown_flow.eq(p.in_flow & ~flows.known & ~record.learns),
             self.judged.payload.candidate.eq(candidate),
             self.judged.payload.record.eq(record),

@@ -51,10 +51,11 @@ class FlowTable(wiring.Component):
     A flow that is stored keeps its way. A new one takes a free way of its set, the first before the second,
     or displaces the flow that was stored before the other.
 
-    ``index`` and ``key`` must hold from the first to the last cycle of a look-up. ``known`` and ``phase`` are
-    valid :attr:`LATENCY` cycles after the first. ``store``, ``add`` and ``free`` are accepted from then on:
-    one of them in a look-up, in its last cycle. If an entry changes by it, ``busy`` is high for a cycle, in
-    which it is written and no look-up begins. The answer and the write are thus never in one path.
+    ``index``, ``key`` and ``phase`` must hold from the first to the last cycle of a look-up. ``known`` and
+    ``differs`` are valid :attr:`LATENCY` cycles after the first. ``store``, ``add`` and ``free`` are accepted
+    from then on: one of them in a look-up, in its last cycle. If an entry changes by it, ``busy`` is high for
+    a cycle, in which it is written and no look-up begins. The answer and the write are thus never in one
+    path.
     After reset the table clears itself, one set per cycle, before ``ready`` rises.
 
     Parameters
@@ -64,7 +65,7 @@ class FlowTable(wiring.Component):
     """
 
     LATENCY = BlockRam.LATENCY + 1
-    PARTS = 6
+    PARTS = 4
     """Parts of a key that are compared apart."""
 
     def __init__(self, sets: int = FLOW_SETS):
@@ -75,8 +76,9 @@ class FlowTable(wiring.Component):
                 "busy": Out(1),  #: An entry is written; no look-up begins.
                 "index": In(range(sets)),  #: :func:`flow_index` of ``key``.
                 "key": In(FlowKey),  #: Of the flow that is looked up.
+                "phase": In(2),  #: That the flow should have.
                 "known": Out(1),  #: The table holds ``key``.
-                "phase": Out(2),  #: Undefined unless ``known``.
+                "differs": Out(1),  #: It does so with another phase.
                 "store": In(1),  #: Stores ``key`` with ``new_phase``.
                 "add": In(1),  #: Does so unless ``known``.
                 "free": In(1),  #: Removes ``key`` if it is ``known``.
@@ -93,22 +95,21 @@ class FlowTable(wiring.Component):
             with m.If(sweep.all()):
                 m.d.sync += self.ready.eq(1)
 
-        # Each way is a memory of its own, so that a write needs nothing of the other way's entry. The keys
-        # are compared in parts, which are joined in the cycle that uses the answer.
+        # Each way is a memory of its own, so that a write needs nothing of the other way's entry. Keys and
+        # phases are compared in parts, which are joined in the cycle that uses the answer.
         rams = [BlockRam(_Entry.as_shape().size, self.sets) for _ in range(FLOW_TABLE_WAYS)]
         found = [data.View(_Entry, ram.read_data) for ram in rams]
         hits = Signal(FLOW_TABLE_WAYS)
-        phases = []
+        others = Signal(FLOW_TABLE_WAYS)
         for way, (ram, entry) in enumerate(zip(rams, found, strict=True)):
             m.submodules[f"way{way}"] = ram
             equal = Signal(self.PARTS, name=f"equal{way}")
-            phase = Signal(2, name=f"phase{way}")
+            other = Signal(name=f"other{way}")
             stored, wanted = entry.key.as_value(), self.key.as_value()
             part = len(wanted) // self.PARTS
             same = [stored.word_select(i, part) == wanted.word_select(i, part) for i in range(self.PARTS)]
-            m.d.sync += [equal.eq(Cat(entry.known & same[0], same[1:])), phase.eq(entry.phase)]
-            m.d.comb += hits[way].eq(equal.all())
-            phases.append(phase)
+            m.d.sync += [equal.eq(Cat(entry.known & same[0], same[1:])), other.eq(entry.phase != self.phase)]
+            m.d.comb += [hits[way].eq(equal.all()), others[way].eq(other)]
 
         # The way of a flow that is not there: a free one, else the older one.
         victim = Signal(range(FLOW_TABLE_WAYS))
@@ -119,7 +120,7 @@ class FlowTable(wiring.Component):
             victim.eq(first.known & (~second.known | (first.newer == second.newer))),
             newer_held.eq(newer),
         ]
-        m.d.comb += [self.known.eq(hits.any()), self.phase.eq(Mux(hits[0], *phases))]
+        m.d.comb += [self.known.eq(hits.any()), self.differs.eq((hits & others).any())]
 
         # A change is written a cycle later, when the key of the next look-up may be there.
         writes = Signal(FLOW_TABLE_WAYS)

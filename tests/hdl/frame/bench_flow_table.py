@@ -47,16 +47,21 @@ class TB(Lockstep):
         self, flow: Flow, change: Change | None = None, phase: int | None = None, wait: int = 0
     ) -> None:
         """Check the answer in its cycle; ``wait`` cycles later, make the change, with any phase or this."""
-        key = FlowKey.as_shape().const(flow._asdict()).as_bits()
+        asked = random.randrange(4)
+        wanted = {
+            "index": flow.slot,
+            "key": FlowKey.as_shape().const(flow._asdict()).as_bits(),
+            "phase": asked,
+        }
         new = random.randrange(4) if phase is None else phase
         held = self.model.phase(flow)
         for _ in range(LATENCY):
-            await self.cycle(index=flow.slot, key=key)
+            await self.cycle(**wanted)
         for cycle in range(wait + 1):
             assert bool(self.read("known")) == (held is not None), f"{flow}: known is wrong"
-            assert held is None or self.read("phase") == held, f"{flow}: phase is not {held}"
+            assert self.read("differs") == (held not in (None, asked)), f"{flow}: phase is not {held}"
             now = {change: 1, "new_phase": new} if cycle == wait and change else {}
-            await self.cycle(index=flow.slot, key=key, **{"new_phase": random.randrange(4)} | now)
+            await self.cycle(**wanted, **{"new_phase": random.randrange(4)} | now)
         self.hits += held is not None
         written = change == "store" or (change is not None and (change == "add") == (held is None))
         assert self.read("busy") == written, f"{change}: busy is wrong"
