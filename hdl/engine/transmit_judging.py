@@ -38,8 +38,8 @@ class TransmitJudging(wiring.Component):
     the block's size and checksum can still change that.
 
     A frame takes four cycles, from the cycle in which record, header sum and room are there to the one in
-    which ``judged`` is valid, and a fifth if an entry of the flow table changes by it. It takes two if a
-    header check fails and the frame begins or ends no flow: with 16 lanes such a frame may be one beat long.
+    which ``judged`` is valid, and a fifth if it changes an entry of the flow table. It takes two if a header
+    check fails and the frame begins or ends no flow: with 16 lanes such a frame may be one beat long.
     """
 
     def __init__(self, shape: EngineShape = USUAL):

@@ -53,9 +53,9 @@ class FlowTable(wiring.Component):
 
     ``index``, ``key`` and ``phase`` must hold from the first to the last cycle of a look-up. ``known`` and
     ``differs`` are valid :attr:`LATENCY` cycles after the first. ``store``, ``add`` and ``free`` are accepted
-    from then on: one of them in a look-up, in its last cycle. If an entry changes by it, ``busy`` is high for
-    a cycle, in which it is written and no look-up begins. The answer and the write are thus never in one
-    path.
+    from then on: one of them in a look-up, in its last cycle. If it writes an entry, ``busy`` is high in the
+    cycle after it, and no look-up may begin then. So no path leads from the comparison to the memory.
+
     After reset the table clears itself, one set per cycle, before ``ready`` rises.
 
     Parameters
@@ -73,12 +73,12 @@ class FlowTable(wiring.Component):
         super().__init__(
             {
                 "ready": Out(1),  #: The table is clear; before that no look-up.
-                "busy": Out(1),  #: An entry is written; no look-up begins.
+                "busy": Out(1),  #: An entry is being written: no look-up may begin.
                 "index": In(range(sets)),  #: :func:`flow_index` of ``key``.
                 "key": In(FlowKey),  #: Of the flow that is looked up.
-                "phase": In(2),  #: That the flow should have.
+                "phase": In(2),  #: The phase that the flow is expected to have.
                 "known": Out(1),  #: The table holds ``key``.
-                "differs": Out(1),  #: It does so with another phase.
+                "differs": Out(1),  #: The table holds ``key``, with another phase.
                 "store": In(1),  #: Stores ``key`` with ``new_phase``.
                 "add": In(1),  #: Does so unless ``known``.
                 "free": In(1),  #: Removes ``key`` if it is ``known``.
@@ -122,7 +122,8 @@ class FlowTable(wiring.Component):
         ]
         m.d.comb += [self.known.eq(hits.any()), self.differs.eq((hits & others).any())]
 
-        # A change is written a cycle later, when the key of the next look-up may be there.
+        # An entry is written a cycle after its look-up. By then another flow's index and key may be offered,
+        # so registers hold what is written, and where.
         writes = Signal(FLOW_TABLE_WAYS)
         entries = [Signal(_Entry, name=f"entry{way}", reset_less=True) for way in range(FLOW_TABLE_WAYS)]
         place = Signal.like(self.index, reset_less=True)

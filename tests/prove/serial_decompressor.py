@@ -215,17 +215,21 @@ def paper(h: Harness) -> None:
                 was("table", cycles) == (ago == cycles)))  # fmt: skip
 
     # The table: half 1 of the memory has the first group's tags.
-    begun, chosen = Signal(11, name="groups_begun"), Signal(16)
+    read = Signal(11, name="groups_read")
+    chosen = Signal(16)
     with m.If(dut.start):
-        m.d.sync += begun.eq(0)
+        m.d.sync += read.eq(0)
     with m.Elif(slot == dut.period - 1):
-        m.d.sync += begun.eq(begun + 1)
-    half = (begun + 1)[:11]
+        m.d.sync += read.eq(read + 1)
+    half = (read + 1)[:11]
     with m.If(slot == met):
         m.d.sync += chosen.eq(table.word_select(half[0], 16))
-    h.invariant("groups are counted", inside["group"] == begun[: len(inside["group"])])
+    h.invariant("groups are counted", inside["group"] == read[: len(inside["group"])])
     h.invariant("the table's half", ~inside["active"] | (inside["table_half"] == half))
-    h.invariant("a table's half is there", ~inside["active"] | ((begun << 3) + inside["left"] == dut.count))
+    h.invariant(
+        "words read and words left are the block's",
+        ~inside["active"] | ((read << 3) + inside["left"] == dut.count),
+    )
     h.claim("a group's tags are the half behind those of the group before", ~groups.at[0] | (
         dut.address == half[1:]))  # fmt: skip
 
@@ -234,8 +238,8 @@ def paper(h: Harness) -> None:
     tag = chosen.word_select(lane, 2)
     h.claim("each lane has its tag", ~takes | (tags[:2] == tag))
     h.invariant("the tags behind it", ~takes | (tags == chosen >> (lane << 1)))
-    size, before = Mux(tag == 3, 4, tag), Signal(3)
-    m.d.sync += before.eq(size)
+    before = Signal(3)  # bytes of the lane before
+    m.d.sync += before.eq(Mux(tag == 3, 4, tag))
     h.claim("a lane lies behind the one before", ~(takes & (lane != 0)) | (
         place == (was("place", 1) + before)[: len(place)]))  # fmt: skip
     h.claim("the first of a group, too", ~groups.at[begins] | (place == was("place", 1)))

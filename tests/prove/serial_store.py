@@ -34,18 +34,23 @@ class Word:
 
 
 class Noted:
-    """What the store notes of a frame: its settings, which are its number, if it has them when it waits."""
+    """What the store notes of a frame.
 
-    def __init__(self, note: Value, number: int = NUMBER):
-        self.number, self.last, self.ending = note[:number], note[number : number + 12], note[number + 12 :]
+    The first ``settings`` bits are its settings, which are the frame's number. A lossy store notes none while
+    a frame waits: 0 bits.
+    """
+
+    def __init__(self, note: Value, settings: int = NUMBER):
+        self.number, rest = note[:settings], note[settings:]
+        self.last, self.ending = rest[:12], rest[12:]
 
 
 class Inputs:
     """Frames of any lengths with gaps anywhere, and what the harness knows of them.
 
     Of one frame, any, it keeps one bit of one word, any, and how it ended; of all, the last word's place.
-    Frames count that are not dropped: by a store that loses none those that are not too long, by a lossy one
-    those that were not bad and always had room.
+    Only frames that the store keeps have a number. Every store drops a frame that is too long; a lossy one
+    also drops a frame that is bad, or had no room for one of its words.
     """
 
     def __init__(self, h: Harness, dut: FrameStore, inside: Inside) -> None:
@@ -109,7 +114,7 @@ class Inputs:
     def right(self, note: Noted, number: Value) -> Value:
         """Whether what is noted is of this frame."""
         return (
-            (note.number == number[: len(note.number)])
+            (note.number == number[: len(note.number)])  # of no bits: equal
             & (note.last == self.ends[number])
             & ((number != self.mine) | (note.ending == self.ending))
         )
@@ -246,7 +251,8 @@ def frame_store(lossy: bool, h: Harness) -> None:
         )
     h.claim("they were whole before", ~frames.valid | (came != coming.number))
     h.claim("the last word of each is known", ~frames.valid | (note.last == coming.ends[came]))
-    h.claim("and its last byte, and whether it is bad", ~mine | (note.ending == coming.ending))  # 0: not bad
+    # A lossy store's `coming.ending` has no bit for bad, so this says that no bad frame is offered.
+    h.claim("and its last byte, and whether it is bad", ~mine | (note.ending == coming.ending))
     waits, was = Signal(), Signal(len(Value.cast(offered)))
     m.d.sync += [waits.eq(frames.valid & ~frames.ready), was.eq(offered)]
     h.claim("what is offered stays until it is taken", ~waits | (frames.valid & (Value.cast(offered) == was)))
