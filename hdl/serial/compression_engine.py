@@ -151,9 +151,10 @@ class CompressionEngine(SerialEngine):
                     m.d.comb += reader.start.eq(1)
                     m.next = "header"
             with m.State("header"):
-                m.d.comb += [reader.advances.eq(1), reader.header.eq(1)]
+                ends = (index == LAST_WORD) | (index == stored.last)
+                m.d.comb += [reader.advances.eq(1), reader.header.eq(1), reader.complete.eq(ends)]
                 m.d.sync += index.eq(index + 1)
-                with m.If((index == LAST_WORD) | (index == stored.last)):
+                with m.If(ends):
                     m.next = "judge"
             with m.State("judge"):
                 m.d.sync += index.eq(0)

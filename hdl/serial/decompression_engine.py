@@ -46,6 +46,8 @@ class DecompressionEngine(SerialEngine):
         self._finished = Signal()  # and has left
         self._header = header = Signal(ParsedHeader)
         self._join = header.payload_at[2:]  # the word in which header and shim meet
+        self._block = Signal(12)  # the word in which shim and block meet
+        m.d.sync += self._block.eq(self._join + 2)
         m.d.comb += [
             reader.release.eq(self._sends),
             reader.frames.ready.eq(self._finished),
@@ -103,7 +105,7 @@ class DecompressionEngine(SerialEngine):
         m.d.comb += [
             decompressor.room.eq(room),
             decompressor.word.eq(reader.word),
-            reader.address.eq(Mux(restores, decompressor.address + join + 2, index)),
+            reader.address.eq(Mux(restores, decompressor.address + self._block, index)),
             over.eq(Mux(self._restored, index == join, index == stored.last)),
         ]
         with m.FSM():
@@ -113,9 +115,10 @@ class DecompressionEngine(SerialEngine):
                     m.d.comb += reader.start.eq(1)
                     m.next = "header"
             with m.State("header"):
-                m.d.comb += [reader.advances.eq(1), reader.header.eq(1)]
+                ends = (index == LAST_WORD) | (index == stored.last)
+                m.d.comb += [reader.advances.eq(1), reader.header.eq(1), reader.complete.eq(ends)]
                 m.d.sync += index.eq(index + 1)
-                with m.If((index == LAST_WORD) | (index == stored.last)):
+                with m.If(ends):
                     m.next = "judge"
             with m.State("judge"):
                 m.d.sync += [clear.eq(parsed.clear), index.eq(parsed.header.payload_at[2:])]
@@ -136,7 +139,7 @@ class DecompressionEngine(SerialEngine):
                 with m.Else():
                     m.d.comb += self._objects.eq(1)
             with m.State("shim"):
-                ends = index == join + 2
+                ends = index == self._block
                 m.d.comb += [reader.advances.eq(1), self._reads_shim.eq(~ends), self._ends_shim.eq(ends)]
                 m.d.sync += index.eq(index + 1)
                 with m.If(ends):

@@ -12,7 +12,7 @@ from ..control.config import EngineConfig
 from ..parts.axi import AXIStream
 from ..parts.pipeline import Pipeline
 from .frame_store import FrameStore, length_of, stored_frame
-from .word_parser import LAST_WORD, WordParser, parsed_words
+from .word_parser import WordParser, parsed_words
 
 
 class FrameReader(wiring.Component):
@@ -54,6 +54,7 @@ class FrameReader(wiring.Component):
                 "start": In(1),  #: The frame's headers begin with the next word that advances.
                 "advances": In(1),  #: The word at ``address`` follows the one that advanced before it.
                 "header": In(1),  #: Likewise: it belongs to the headers.
+                "complete": In(1),  #: Likewise: as of the parser.
                 "word": Out(32),  #: As it lies in the store.
                 "aligned": Out(32),  #: The four bytes that end two bytes before the word does.
                 "sums": Out(16),  #: As of the parser.
@@ -71,8 +72,7 @@ class FrameReader(wiring.Component):
         wiring.connect(m, parser.headers, wiring.flipped(self.headers))
         frame = store.frames.payload
         p = Pipeline(m, "arrives_", control={"advances", "header", "complete"})
-        ends = (self.address == LAST_WORD) | (self.address == frame.last)
-        p.let(advances=self.advances, header=self.header, complete=ends)
+        p.let(advances=self.advances, header=self.header, complete=self.complete)
         p.until(self.LATENCY)
         before = Signal(16, reset_less=True)
         advances = p.advances
