@@ -21,6 +21,7 @@ SYNC, MAC, HOST_RX, NETWORK_RX = range(4)
 """Clock domains, for `InlineModel.reset`."""
 SPEEDS = {10: 0, 100: 1, 1000: 2}
 """Mbit/s to RGMII's encoding."""
+_RECEIVE_PERIODS = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
 _DIVISOR = 4
 _CLOCK_HZ = 50_000_000
 _PATIENCE = 40_000 * 20 * NS
@@ -31,6 +32,7 @@ _FUNCTIONS = {
     "time": (_U64,),
     "cycles": (_U64,),
     "reset": (None, _INT, _INT),
+    "link": (None, _INT, _INT, _U64),
     "send": (None, _INT, _TEXT, ctypes.c_uint32, _U64, _INT),
     "idle": (_INT, _INT),
     "waiting": (ctypes.c_int64, _INT),
@@ -96,14 +98,14 @@ class InlineModel(LoadedModel):
             raise ValueError(f"the PHY at RMII runs at 100 Mbit/s, not {network_mbit!r}")
         self.codec = codec
         self.registers: RegisterMap = inline_registers(*_codec_and_bf16(codec))
+        self.network = network
         self.network_mbit = network_mbit
         library = _build(codec, lanes, network, step)
-        receive = {10: 400 * NS, 100: 40 * NS, 1000: 8 * NS}
         nominal = (
             (16 if lanes == 1 else 20) * NS,
             8 * NS,
-            receive[host_mbit],
-            20 * NS if network == "rmii" else receive[network_mbit],
+            _RECEIVE_PERIODS[host_mbit],
+            20 * NS if network == "rmii" else _RECEIVE_PERIODS[network_mbit],
         )
         periods = (ctypes.c_uint64 * 4)(*(a + b for a, b in zip(nominal, offsets, strict=True)))
         speeds = SPEEDS[host_mbit], SPEEDS[network_mbit]
@@ -128,6 +130,16 @@ class InlineModel(LoadedModel):
     def reset(self, domain: int, on: bool) -> None:
         """Assert or release the reset of one clock domain."""
         self._call("reset", domain, on)
+
+    def link(self, port: str, mbit: int | None) -> None:
+        """Change the speed of a port's link, or take the link away (None), whatever is on the line.
+
+        The port is on RGMII: "host", and "network" of a device that has it there.
+        """
+        if self.network == "rmii" and port == "network":
+            raise ValueError("the PHY at RMII keeps its link")
+        speed = -1 if mbit is None else SPEEDS[mbit]
+        self._call("link", PORTS.index(port), speed, _RECEIVE_PERIODS[mbit or 10])
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
         """Queue a frame without FCS at the PHY of a port, to be sent at ``start`` or later.

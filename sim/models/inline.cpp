@@ -80,6 +80,13 @@ public:
         time = until;
     }
     void reset(int domain, bool on) { *resets_[domain] = on; }
+    void link(int port, int speed, uint64_t period) {
+        period_[port == 0 ? kHost : kNetwork] = period;
+        if (port == 0) host_.link(speed);
+#if NETWORK_RGMII
+        if (port == 1) network_.link(speed);
+#endif
+    }
 
     std::array<Cable, 2> cables;
     Terminal terminal;
@@ -147,6 +154,8 @@ void inline_run(Device* device, uint64_t until) { device->run(until); }
 uint64_t inline_time(const Device* device) { return device->time; }
 uint64_t inline_cycles(const Device* device) { return device->cycles; }
 void inline_reset(Device* device, int domain, int on) { device->reset(domain, on); }
+// The link of a port at RGMII from now on: its speed, or -1 for none, and the period of its receive clock.
+void inline_link(Device* device, int port, int speed, uint64_t period) { device->link(port, speed, period); }
 
 void inline_send(Device* device, int port, const uint8_t* bytes, uint32_t length, uint64_t start, int good) {
     Frame frame;

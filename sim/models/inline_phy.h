@@ -54,6 +54,13 @@ public:
         return line_[0];
     }
     bool idle() const { return at_ >= line_.size() && to_send.empty(); }
+    // What is on the line is lost.
+    void cut() {
+        line_.clear();
+        got_.clear();
+        at_ = 0;
+        gap_ = kGapOctets;
+    }
 
     // An octet from the MAC, or the end of its frame.
     void put(uint8_t octet, bool error, uint64_t now) {
@@ -98,11 +105,20 @@ class Rgmii {
 public:
     Rgmii(Cable& cable, int speed) : cable_{cable}, speed_{speed} {}
 
+    // A link of another speed, which begins in mid-frame, or none (-1).
+    void link(int speed) {
+        up_ = speed >= 0;
+        if (up_) speed_ = speed;
+        cable_.cut();
+        octet_ = -1;
+        phase_ = 0;
+        half_ = false;
+    }
     uint16_t receive(uint64_t now) {
         const bool first = phase_ == 0;
-        if (first) octet_ = cable_.next(now);
+        if (first) octet_ = up_ ? cable_.next(now) : -1;
         phase_ = speed_ == 2 ? 0 : !phase_;
-        const int status = 1 | speed_ << 1 | 8;
+        const int status = up_ | speed_ << 1 | 8;
         if (octet_ < 0) return static_cast<uint16_t>(status | status << 5);
         const int low = octet_ & 15, high = octet_ >> 4;
         const int rise = speed_ == 2 || first ? low : high, fall = speed_ == 2 ? high : rise;
@@ -121,6 +137,7 @@ public:
 private:
     void take(int rise, int fall, uint64_t now) {
         const bool active = rise >> 4, error = active != static_cast<bool>(fall >> 4);
+        if (!up_) return;
         if (!active) {
             cable_.end(now);
             half_ = false;
@@ -138,7 +155,7 @@ private:
     Cable& cable_;
     int speed_;
     int octet_ = -1, phase_ = 0, rise_ = 0, low_ = 0;
-    bool level_ = false, half_ = false;
+    bool up_ = true, level_ = false, half_ = false;
 };
 
 // A PHY at RMII (version 1.2) at 100 Mbit/s: two bits per cycle of the reference clock.

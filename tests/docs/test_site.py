@@ -94,7 +94,7 @@ def test_every_page_is_in_one_group_of_the_navigation() -> None:
 @pytest.mark.parametrize(
     ("page", "name", "member"),
     [
-        ("hdl-engine", "frame.flow_table.FlowTable", "phase (In(2)) – The phase that the flow is expected to have."),
+        ("hdl-engine", "frame.flow_table.FlowTable", "key (In(FlowKey)) – Of the flow that is looked up."),
         (
             "hdl-device",
             "mac.push_guard.PushGuard",

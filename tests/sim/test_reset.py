@@ -45,8 +45,12 @@ def test_short_resets(nic: VerilatedNic) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engines", "lanes", "codec"), [(2, 8, "planes")], indirect=True, scope="session")
-def test_short_resets_of_several_engines(nic: VerilatedNic) -> None:
+@pytest.mark.parametrize(
+    ("engines", "lanes", "codec"),
+    [(2, 8, "planes"), (1, 1, "planes"), pytest.param(1, 1, "paper", marks=pytest.mark.exhaustive)],
+    indirect=True, scope="session",
+)  # fmt: skip
+def test_short_resets_of_other_sizes(nic: VerilatedNic) -> None:
     check(nic)
 
 

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""An inline device of one lane between two ports on RGMII: hostile frames, resets, and links that change."""
+
+import random
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from refusals import refused
+
+from inceptionn.hdl.inline.registers import PORTS
+from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, transmit
+from inceptionn.sim.golden.packets import MINIMUM_FRAME
+from inceptionn.sim.inline.model import HOST_RX, MAC, MS, NETWORK_RX, SPEEDS, SYNC, US, InlineModel
+from inceptionn.sim.nic_codec import NIC_VARIANTS
+from inceptionn.sim.traffic import Frame, host_frames, wire_frames
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param("paper", marks=pytest.mark.exhaustive), "planes-bf16"], ids=str
+)
+def codec(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def device(codec: str) -> Iterator[InlineModel]:
+    """Yield a device out of reset, both links at 100 Mbit/s."""
+    with InlineModel(codec, lanes=1, network="rgmii", host_mbit=100, network_mbit=100) as model:
+        yield model
+
+
+def config(model: InlineModel) -> EngineConfig:
+    assert model.codec is not None
+    return NIC_VARIANTS[model.codec].config()
+
+
+def padded(frame: bytes) -> bytes:
+    return frame.ljust(MINIMUM_FRAME, b"\0")
+
+
+def drain(model: InlineModel) -> dict[str, list[bytes]]:
+    """Run until nothing has moved for 3 ms; return the good frames that left each port."""
+    left: dict[str, list[bytes]] = {port: [] for port in PORTS}
+    quiet, limit = 0, model.now + 4_000 * MS
+    while quiet < 3 * MS:
+        model.run(200 * US)
+        moved = not all(map(model.idle, PORTS))
+        for port in PORTS:
+            frames = model.taken(port)
+            moved |= bool(frames)
+            left[port] += [frame.data for frame in frames if frame.good]
+        quiet = 0 if moved else quiet + 200 * US
+        assert model.now < limit
+    return left
+
+
+def marked(count: int, seed: int, longest: int = 1400) -> list[bytes]:
+    """Frames that no engine touches, each with a check of its own."""
+    source = random.Random(seed)
+    bodies = [source.randbytes(source.choice((50, 60, 200, longest))) for _ in range(count)]
+    return [packets.ethernet(body + zlib.crc32(body).to_bytes(4, "big"), 0x88B5) for body in bodies]
+
+
+def datagrams(model: InlineModel, count: int, seed: int) -> tuple[list[bytes], list[bytes]]:
+    """Tagged gradients as the host sends them, and as they go over the wire."""
+    source = random.Random(seed)
+    host = [packets.udp(b"\0\0\x80\x39" * source.randint(8, 300), tos=0x28) for _ in range(count)]
+    wire = [transmit(frame, config(model), FlowTable()).frame for frame in host]
+    assert all(len(short) < len(long) for short, long in zip(wire, host, strict=True))
+    return host, wire
+
+
+def passes_all(model: InlineModel, seed: int) -> None:
+    """Frames of either kind pass both ways, and gradients leave compressed and come restored."""
+    host, wire = datagrams(model, 4, seed)
+    plain = marked(6, seed, 300)
+    for frame in [*plain, *host]:
+        model.send("host", frame)
+    for frame in [*plain, *wire]:
+        model.send("network", padded(frame))
+    left = drain(model)
+    assert left["network"] == [*plain, *map(padded, wire)]
+    assert left["host"] == [*plain, *(receive(frame, config(model)).frame for frame in wire)]
+
+
+def counters_agree(model: InlineModel) -> None:
+    """Every frame that a port kept has passed an engine, and left the other port or was counted there."""
+    counts = model.counters()
+    for port, other, engine in (("HOST", "NETWORK", "TX"), ("NETWORK", "HOST", "RX")):
+        kept = counts[f"{port}_GOOD"] - counts[f"{port}_OVERFLOW"]
+        assert kept == counts[f"{engine}_FRAMES_IN"] == counts[f"{engine}_FRAMES_OUT"]
+        assert kept == counts[f"{other}_SENT"] + counts[f"{other}_UNSENT"]
+
+
+def test_hostile_frames(device: InlineModel) -> None:
+    """Good, spoilt and random frames leave as the golden model says; none that is malformed leaves."""
+    source, flows = random.Random(5), FlowTable()
+    settings = config(device)
+    assert settings is not None
+
+    def kept(frames: list[Frame]) -> list[Frame]:
+        return [(padded(frame), bad) for frame, bad in frames if frame[12:14] != b"\x88\x08"]
+
+    for _ in range(4):
+        sent, came = kept(host_frames(source, 150)), kept(wire_frames(source, 150, settings.parameters))
+        for port, frames in zip(PORTS, (sent, came), strict=True):
+            for frame, bad in frames:
+                device.send(port, frame, good=not bad)
+        out = [transmit(frame, settings, flows) for frame, bad in sent if not bad]
+        back = [receive(frame, settings) for frame, bad in came if not bad]
+        left = drain(device)
+        assert left["network"] == [padded(result.frame) for result in out if not result.bad]
+        assert left["host"] == [padded(result.frame) for result in back if not result.bad]
+    counters_agree(device)
+
+
+@pytest.mark.parametrize("domain", [SYNC, MAC, HOST_RX, NETWORK_RX])
+def test_one_clock_is_reset_in_traffic(device: InlineModel, domain: int) -> None:
+    """What leaves was sent, whole and in its order; afterwards everything passes again."""
+    source = random.Random(domain)
+    for number in range(5):
+        there, back = marked(12, 2 * number), marked(12, 2 * number + 1)
+        for port, frames in zip(PORTS, (there, back), strict=True):
+            for frame in frames:
+                device.send(port, frame)
+        device.run(source.randrange(50, 1_500) * US)
+        device.reset(domain, True)
+        device.run(source.randrange(100, 3 * US))
+        device.reset(domain, False)
+        left = drain(device)
+        for frames, sent in ((left["network"], there), (left["host"], back)):
+            rest = iter(sent)
+            assert all(frame in rest for frame in frames)
+        passes_all(device, number)
+
+
+def test_links_change_in_traffic(device: InlineModel) -> None:
+    """A port's link goes and comes back at another speed in the middle of frames; then all pass."""
+    source = random.Random(9)
+    speeds = dict.fromkeys(PORTS, 100)
+    changes = [(port, speed) for speed in (1000, 10, 100, 1000) for port in PORTS]
+    for number, (port, speed) in enumerate(changes):
+        sent = {each: marked(10, 100 + 2 * number + place) for place, each in enumerate(PORTS)}
+        for each, frames in sent.items():
+            for frame in frames:
+                device.send(each, frame)
+        device.run(source.randrange(20, 400) * US)
+        if number % 2:
+            device.link(port, None)
+            device.run(source.randrange(1, 300) * US)
+        device.link(port, speed)
+        speeds[port] = speed
+        left = drain(device)
+        for there, back in (PORTS, PORTS[::-1]):
+            rest = iter(sent[back])
+            assert all(frame in rest for frame in left[there])
+        passes_all(device, number)
+        links = device.registers["LINKS"]
+        for each, now in speeds.items():
+            assert links[f"{each.upper()}_UP"].get(device.read("LINKS")) == 1
+            assert links[f"{each.upper()}_SPEED"].get(device.read("LINKS")) == SPEEDS[now]
+    counters_agree(device)
+
+
+def test_no_link(device: InlineModel) -> None:
+    """Frames for a port without a link go nowhere, and stop nothing; its registers say so."""
+    device.link("network", None)
+    for frame in marked(80, 1):
+        device.send("host", frame)
+    assert drain(device)["network"] == []
+    assert device.registers["LINKS"]["NETWORK_UP"].get(device.read("LINKS")) == 0
+    device.link("network", 1000)
+    device.run(20 * US)  # until it is believed
+    passes_all(device, 3)
+    with InlineModel(None) as plain:
+        refused(ValueError, "the PHY at RMII keeps its link", plain.link, "network", 10)
