@@ -334,6 +334,33 @@ def table(results: Iterable[Result]) -> str:
     )
 
 
+def stands(proof: Proof, row: dict[str, Any] | None, circuit: str) -> bool:
+    """Whether this is what the record is about: circuit and claims by their hash, depth, and faults."""
+    if row is None or (row["circuit"], row["depth"], row["bounded"]) != (circuit, proof.depth, proof.bounded):
+        return False
+    refuted = {line.rpartition("`: ")[0][1:] for line in row["faults"]}
+    return refuted == set(map(str, proof.faults)) and all(map(in_source, proof.faults))
+
+
+def in_source(fault: Fault) -> bool:
+    """Whether the place that the fault changes is there."""
+    spec = find_spec(f"inceptionn.hdl.{fault.module}")
+    return bool(spec and spec.origin and Path(spec.origin).read_text(encoding="utf-8").count(fault.old) == 1)
+
+
+def changed(proofs: dict[str, tuple[str, Proof]]) -> dict[str, tuple[str, Proof]]:
+    """Return the proofs that the records do not hold as they are today; say how many they hold."""
+    rows = {row["name"]: row for row in records.load("proofs")}
+    today = records.today()
+    left = {
+        name: (module, proof)
+        for name, (module, proof) in proofs.items()
+        if not stands(proof, rows.get(name), today[f"proof {name}"])
+    }
+    print(f"{len(proofs) - len(left)} of {len(proofs)} harnesses stand as recorded", file=sys.stderr)
+    return left
+
+
 def record(results: list[Result], names: Iterable[str]) -> None:
     """Put the results into docs/assurance.json in place of older ones, and write the page from all."""
     here = records.commit()
@@ -346,6 +373,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
     parser.add_argument("selection", nargs="*", help="harnesses whose name contains one of these (all)")
     parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes at a time")
+    parser.add_argument("--changed", action="store_true", help="only what differs from docs/assurance.json")
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--record", action="store_true", help="put the results into docs/assurance*")
@@ -366,6 +394,8 @@ def main() -> int:
         if find_program(program) is None:
             print(f"{program} is not installed: {pip_install('prove')}", file=sys.stderr)
             return 2
+    if arguments.changed and not (chosen := changed(chosen)):
+        return 0
     results = collect(chosen, max(1, arguments.jobs), arguments.quiet)
     print(json.dumps([asdict(result) for result in results], indent=1) if arguments.json else table(results))
     if any(result.error for result in results):

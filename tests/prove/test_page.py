@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The page on assurance says what the records say, and names those that are about another circuit."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -44,5 +45,7 @@ def test_the_summary_is_that_of_the_records() -> None:
 @pytest.mark.slow
 def test_the_page_is_that_of_the_records(tmp_path: Path) -> None:
     """After a change of the RTL: ``python tests/prove/records.py``."""
-    page = run("import records; print(records.page(records.today()))", INCEPTIONN_BUILD=str(tmp_path))
+    # CI's clone has found the circuits' hashes in `make prove`; elsewhere more than sources may have changed.
+    apart = {} if os.environ.get("CI") else {"INCEPTIONN_BUILD": str(tmp_path)}
+    page = run("import records; print(records.page(records.today()))", **apart)
     assert page == PAGE.read_text(encoding="utf-8") + "\n"

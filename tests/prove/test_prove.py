@@ -55,10 +55,35 @@ for module, proof in load().values():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(os.environ.get("CI")), reason="`make prove` has shown more")
+@pytest.mark.skipif(bool(os.environ.get("CI")), reason="`make prove` has shown it")
 def test_every_harness_fits_the_rtl() -> None:
     """It elaborates, and its faults are in the source; to prove all takes minutes, and `make prove` does."""
     assert said_by(sys.executable, "-c", HARNESSES, cwd=COMMAND.parent) == prove("--list").stdout
+
+
+STANDS = """
+import records
+from dataclasses import replace
+from prove import load, stands
+_, proof = load()["queue, 1 of 2"]
+row = next(row for row in records.load("proofs") if row["name"] == proof.name)
+circuit, fault = row["circuit"], proof.faults[0]
+print(stands(proof, row, circuit))
+print(
+    stands(proof, None, circuit),
+    stands(proof, row, "another"),
+    stands(replace(proof, depth=proof.depth + 1), row, circuit),
+    stands(replace(proof, faults=(*proof.faults, replace(fault, new="0"))), row, circuit),
+    stands(proof, row | {"faults": row["faults"][1:]}, circuit),
+    stands(replace(proof, faults=(replace(fault, old="no such line"),)), row, circuit),
+)
+"""
+
+
+def test_what_stands_as_recorded() -> None:
+    """Nothing that differs in circuit, depth or faults, or whose faults are not in the source."""
+    first, second = said_by(sys.executable, "-c", STANDS, cwd=COMMAND.parent).splitlines()
+    assert (first, set(second.split())) == ("True", {"False"})
 
 
 @pytest.mark.usefixtures("solver")
