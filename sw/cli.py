@@ -140,6 +140,12 @@ MEASURE = {
                 "torch",
                 "PyTorch's DDP between shaped hosts.",
             ),
+            "slow-links": Command(
+                "inceptionn.evaluate.bench.slow_links.slow_links",
+                "slow_links",
+                "bench",
+                "DDP and local updates by loss, bytes and time.",
+            ),
             "pays": _bench("collective.pays", "The predictions of pays against measured all-reduces."),
         },
     ),

@@ -61,6 +61,12 @@ SAID = {
         "--sizes x": "--sizes takes whole numbers of 1..1024, not 'x'",
         "--rates quick": "--rates: rate must be",
     },
+    "bench slow-links": {
+        "--systems h16": "a system is ddp or h and its steps",
+        "--delays fast": "time must be",
+        "--only speed": "--only takes losses, times, not 'speed'",
+        "--text /nowhere": "no text at /nowhere: apt-get install dict-gcide, or --text FILE",
+    },
     "bench torch": {
         "--models resnet": "--models takes mlp, cnn, transformer, not 'resnet'",
         "--systems magic": "--systems takes plain, fp16",

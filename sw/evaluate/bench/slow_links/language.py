@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A language model of bytes, and the text that it learns."""
+
+import gzip
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+BYTES = 256
+TESTED = 512
+"""Windows of the text for testing."""
+
+
+class Size(NamedTuple):
+    """Width, layers and bytes of context of a model with heads of 32 values; windows of a rank in a step."""
+
+    width: int
+    layers: int
+    context: int
+    batch: int
+
+
+SIZES = {"small": Size(128, 2, 64, 8), "large": Size(384, 6, 128, 8)}
+"""0.47 and 10.9 million values."""
+
+
+class Transformer(nn.Module):
+    """A causal transformer over bytes, of a `Size`."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        width, layers, context, _ = size
+        self.bytes, self.places = nn.Embedding(BYTES, width), nn.Embedding(context, width)
+        layer = nn.TransformerEncoderLayer(
+            width, width // 32, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.out = nn.Linear(width, BYTES)
+
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        """Compute float[n, context, 256] of int[n, context]."""
+        context = codes.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(context)
+        x = self.bytes(codes) + self.places.weight[:context]
+        return self.out(self.layers(x, mask=mask, is_causal=True))
+
+
+class Text:
+    """A file of text: the last twentieth for testing, of the rest a part for each of ``ranks`` to train on.
+
+    Reads gzip, too (of which dictzip is a kind). ``OSError`` if it cannot be read, ``ValueError`` if it is
+    too short.
+    """
+
+    def __init__(self, path: Path, context: int, rank: int = 0, ranks: int = 1) -> None:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        least = 20 * TESTED * ranks
+        if len(data) < least:
+            raise ValueError(f"{path} has {len(data):,} bytes of text; {ranks} ranks need {least:,}")
+        codes = np.frombuffer(data, np.uint8)
+        held, part = len(codes) // 20, (len(codes) - len(codes) // 20) // ranks
+        self.context, self._own = context, codes[part * rank : part * (rank + 1)]
+        starts = np.linspace(0, held - context - 1, TESTED).astype(int)
+        self.test = self._windows(codes[-held:], starts)
+
+    def batch(self, seed: int, step: int, windows: int) -> torch.Tensor:
+        """Return int64[windows, context + 1] of a step."""
+        random = np.random.default_rng((seed, step))
+        return self._windows(self._own, random.integers(0, len(self._own) - self.context, windows))
+
+    def _windows(self, codes: np.ndarray, starts: np.ndarray) -> torch.Tensor:
+        places = starts[:, np.newaxis] + np.arange(self.context + 1)
+        return torch.from_numpy(codes[places].astype(np.int64))
+
+
+def loss_of(module: nn.Module, windows: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy of the bytes after the first, in nats."""
+    logits = module(windows[:, :-1])
+    return nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())

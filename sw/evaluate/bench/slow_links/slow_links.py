@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""``inceptionn bench slow-links``: DDP and local updates on a real text, by loss, bytes and time."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ....commands import report
+from ....commands.console import new_progress
+from ....commands.study import Study, flat, measurement
+from ....netns import Network, require
+from ....netns import seconds as seconds_of
+from ....system.extras import pip_install
+from ..common.job import heard, one_thread
+from .systems import WORDS, System
+from .tables import chart, losses_table, times_tables
+
+TEXT = Path("/usr/share/dictd/gcide.dict.dz")
+"""Debian's dict-gcide: 40 MB, the Collaborative International Dictionary of English, GPL 2 or later."""
+PORT, TIMEOUT = 29550, 300.0
+"""Where the ranks meet, and the seconds without progress after which one gives up."""
+PATIENCE = 400.0
+"""Seconds that the ranks may be silent: the raw weights of the large model take 15 at 50 Mbit/s."""
+PARTS = ("losses", "times")
+POINTS = 8
+"""Of a training's curve."""
+
+
+@measurement("slow-links", plot=True)
+def slow_links(
+    study: Study,
+    hosts: Annotated[int, report.whole(2, 16, "Hosts, one process each.")] = 4,
+    rates: Annotated[str, report.listed("Bits per second of the links.")] = "50m,200m,1g",
+    delays: Annotated[str, report.listed("One way, of each link, such as 1ms,20ms; needs netem.")] = "0us",
+    systems: Annotated[
+        str, report.listed("ddp or h and its steps, : and what carries the values.")
+    ] = ",".join(WORDS),
+    size: Annotated[Literal["small", "large"], typer.Option(help="0.5 or 11 million parameters.")] = "small",
+    steps: Annotated[int, report.whole(8, 100_000, "Inner steps of each training.")] = 512,
+    timed: Annotated[int, report.whole(1, 1000, "Timed steps and exchanges of each system and link.")] = 5,
+    seed: report.FirstSeed = 0,
+    seeds: Annotated[int, report.whole(1, 100, "Trainings of each system.")] = 3,
+    text: Annotated[
+        Path, typer.Option(metavar="FILE", help="Text to learn, gzip, too. Default: Debian's dict-gcide.")
+    ] = TEXT,
+    only: Annotated[str, report.listed(", ".join(PARTS))] = ",".join(PARTS),
+    quick: Annotated[
+        bool,
+        report.quick(
+            rates="50m,1g",
+            steps=64,
+            timed=2,
+            seeds=1,
+            systems="ddp:raw,ddp:fp16,ddp:powersgd2,ddp:k10,h16:raw,h16:int8,h16:k8,h16:k5",
+        ),
+    ] = False,
+) -> None:
+    """Measure DDP and local updates (DiLoCo) on slow links: what they cost in loss, bytes and time.
+
+    Needs root. Hours on two processors, with --quick ten minutes. A transformer of bytes learns a text by
+    AdamW, in a process on each host. Losses: whole trainings without a rate limit; bytes are those that a
+    host sends, with all headers. Times: some steps on each link; what overlaps with the backward pass does
+    not count as exchange. Losses at equal bytes and time are read off the curves. An interrupted run shows
+    what it has measured.
+    """
+    chosen, words = report.choices(only, PARTS, "--only"), report.words(systems, "--systems", "systems")
+    try:
+        for word in words:
+            System.of(word)
+        waits = [(word, seconds_of(word)) for word in report.words(delays, "--delays", "delays")]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    bits = report.rates(rates)
+    if find_spec("torch") is None:
+        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+    if not text.is_file():
+        raise typer.BadParameter(f"no text at {text}: apt-get install dict-gcide, or --text FILE")
+    require()
+    common = {"size": size, "text": str(text.resolve())}
+    losses = [
+        {"what": "loss", "system": word, "seed": seed + n, "steps": steps, "points": POINTS, **common}
+        for n in range(seeds)
+        for word in words
+    ] if "losses" in chosen else []  # fmt: skip
+    times = [{"what": "time", "system": word, "seed": seed, "steps": timed, **common} for word in words]
+    links = [(rate, *wait) for wait in waits for rate in bits] if "times" in chosen else []
+    lines: list[dict[str, Any]] = []
+    with new_progress(study.console) as progress, ExitStack() as at_the_end:
+        at_the_end.callback(finished, study, steps, hosts, size, text, lines)
+        bar = progress.add_task("", total=len(losses) + len(links) * len(times))
+        for rate, delay, delay_s in [(None, "0us", 0.0)] * bool(losses) + links:
+            with Network(hosts, rate, delay=delay_s or None) as network:
+                for line in on_hosts(network, losses if rate is None else times):
+                    lines.append({**line, "rate": rate, "delay": delay, "delay_s": delay_s})
+                    progress.update(bar, advance=1, description=f"{line['what']}: {line['system']}")
+
+
+def finished(
+    study: Study, steps: int, hosts: int, size: str, text: Path, lines: list[dict[str, Any]]
+) -> None:
+    """Fill the study with the results in the lines, as far as there are any."""
+    study.conditions.append(f"{hosts} hosts, {size} transformer of bytes, AdamW, {steps} steps, {text.name}")
+    if (table := losses_table(lines)) is not None:
+        study.show(table)
+    study.show(*times_tables(lines, steps))
+    study.rows = [flat(line) for line in lines]
+    study.facts |= {"hosts": hosts, "size": size, "lines": lines}
+    if lines:
+        study.plot(chart(lines), 12.8, 5.6)
+
+
+def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield rank 0's line for each case, with one process on each host, in torchrun's environment."""
+    path = network.folder / "plan.json"
+    path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
+    argv = [sys.executable, "-m", f"{__package__}.rank", str(path)]
+    group = {
+        **one_thread(), "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(PORT),
+        "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(len(network.hosts)),
+    }  # fmt: skip
+    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+        ranks = [
+            host.popen(
+                argv, env={**group, "RANK": str(host.index)}, stdout=subprocess.PIPE, stderr=said, text=True
+            )
+            for host in network.hosts
+        ]
+        yield from heard(ranks, said, PATIENCE)

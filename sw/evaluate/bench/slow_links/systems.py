@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is compared on slow links: DDP or local updates, and what carries the values. Needs no torch."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .... import MAX_K, Codec
+from ....collectives import StreamCodec
+
+BLOCK = 128
+"""Values that share a scale of `Integers`."""
+WORDS = (
+    "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k10, ddp:k8, "
+    "h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, "
+    "h16:k5-tensor, h64:raw, h64:k8, h64:k6, h64:k5"
+).split(", ")
+_SYSTEM = re.compile(
+    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|k(\d{1,2})(?:-(plain|tensor))?)"
+)
+
+
+class System(NamedTuple):
+    """A way to train. ``every``: inner steps between two exchanges of `DiLoCo`; 0 is DDP."""
+
+    word: str
+    every: int
+    powersgd: int = 0
+    integers: int = 0
+    k: int = 0
+    variant: str = ""
+
+    @classmethod
+    def of(cls, word: str) -> "System":
+        """Return the system of a word such as "ddp:fp16" or "h16:k5". ``ValueError`` for any other."""
+        found = _SYSTEM.fullmatch(word)
+        if not found:
+            raise ValueError(
+                f"a system is ddp or h and its steps, then :raw, :fp16, :powersgd1, :int8, :int4 or :k5, "
+                f"-plain without feedback, -tensor with a scale for each tensor; not {word!r}"
+            )
+        every, powersgd, integers, k = (int(each or 0) for each in found.groups()[:4])
+        if every and (powersgd or word.endswith("fp16")):
+            raise ValueError(f"fp16 and PowerSGD are hooks of DDP, so not {word!r}")
+        if found[4] is not None and not 1 <= k <= MAX_K:
+            raise ValueError(f"k must be 1..{MAX_K}, not {word!r}")
+        return cls(word, every, powersgd, integers, k, found[5] or "")
+
+    @property
+    def name(self) -> str:
+        """The system as tables show it."""
+        how = (
+            f"PowerSGD {self.powersgd}" if self.powersgd else f"int{self.integers}" if self.integers
+            else f"2**-{self.k}" if self.k else self.word.partition(":")[2]
+        )  # fmt: skip
+        variant = {"plain": ", no feedback", "tensor": ", scale by tensor"}.get(self.variant, "")
+        return f"{f'H = {self.every}' if self.every else 'DDP'}, {how}{variant}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `CompressState` or `DiLoCo`; of raw local updates, too."""
+        if self.k:
+            feedback = False if self.variant == "plain" else None
+            scale = "tensor" if self.variant == "tensor" else "auto"
+            return {"codec": Codec(2.0**-self.k, "planes"), "scale": scale, "error_feedback": feedback}
+        if self.integers:
+            return {"codec": Integers(self.integers), "error_feedback": False}
+        return {"path": "off", "error_feedback": False}
+
+
+class Integers(StreamCodec):
+    """Signed integers of 4 or 8 bits, with a float32 scale for each 128 values: the usual quantiser.
+
+    A scale has 16 significant bits, rounded up, so that the largest value is a multiple of it: values that
+    were restored once stay as they are.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits, self._levels = bits, np.float32(2 ** (bits - 1) - 1)
+
+    @property
+    def name(self) -> str:
+        return f"int{self.bits}, blocks of {BLOCK}"
+
+    def max_compressed_size(self, count: int) -> int:
+        blocks = -(-count // BLOCK)
+        return blocks * (4 + BLOCK * self.bits // 8)
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        blocks = np.pad(np.ravel(x), (0, -x.size % BLOCK)).reshape(-1, BLOCK)
+        if not np.isfinite(blocks).all():
+            raise ValueError("integers carry finite values alone")
+        bits = (np.abs(blocks).max(axis=1, initial=0) / self._levels).view(np.uint32)
+        scales = ((bits + 0xFF) & ~np.uint32(0xFF)).view(np.float32)
+        steps = np.rint(blocks / np.where(scales > 0, scales, 1)[:, np.newaxis]).astype(np.int8)
+        packed = steps if self.bits == 8 else (steps[:, ::2] & 15) | steps[:, 1::2] << 4
+        stream = scales.tobytes() + packed.tobytes()
+        if out is None:
+            return stream
+        out = memoryview(out).cast("B")[: len(stream)]
+        out[:] = stream
+        return out
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        if len(stream) != self.max_compressed_size(count):
+            raise ValueError(f"{len(stream)} bytes are not those of {count} values")
+        blocks = -(-count // BLOCK)
+        scales = np.frombuffer(stream, np.float32, blocks)
+        packed = np.frombuffer(stream, np.int8, offset=4 * blocks).reshape(blocks, BLOCK * self.bits // 8)
+        if self.bits == 4:
+            packed = np.stack([packed << 4 >> 4, packed >> 4], axis=-1).reshape(blocks, BLOCK)
+        values = (packed * scales[:, np.newaxis]).astype(np.float32).reshape(-1)[:count]
+        if out is None:
+            return values
+        np.copyto(out, values.reshape(out.shape))
+        return out

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tables and the chart of ``inceptionn bench slow-links``."""
+
+from collections.abc import Sequence
+from statistics import mean, median
+from typing import NamedTuple
+
+import numpy as np
+
+from ....commands.console import Table
+from ....commands.study import Curve, Draw, Panel, panels
+from ....netns import rate_text
+from ..common.rows import Row, groups, where
+from .systems import System
+
+REFERENCE = "h16:raw"
+"""The system whose bytes and time the others get, if it was measured; else the first."""
+
+
+class Trained(NamedTuple):
+    """Means over the seeds at each point, with the bytes that a rank has sent; and each seed's final loss."""
+
+    steps: Sequence[float]
+    losses: Sequence[float]
+    sent: Sequence[float]
+    finals: Sequence[float]
+
+
+def trained(lines: Sequence[Row]) -> dict[str, Trained]:
+    """Return the trainings by system."""
+    found = {}
+    for (system,), several in groups(where(lines, what="loss"), "system").items():
+        steps, losses, sent = np.mean([line["curve"] for line in several], axis=0).T.tolist()
+        found[system] = Trained(steps, losses, sent, [line["curve"][-1][1] for line in several])
+    return found
+
+
+def reference(systems: Sequence[str]) -> str:
+    """Return the system with which the others are compared."""
+    return REFERENCE if REFERENCE in systems else systems[0]
+
+
+def losses_table(lines: Sequence[Row]) -> Table | None:
+    """Tabulate losses after all steps, and after the reference's bytes."""
+    found = trained(lines)
+    if not found:
+        return None
+    against = reference(list(found))
+    budget = found[against].sent[-1]
+    most = max(each.sent[-1] for each in found.values())
+    title = f"Loss of the test set, nats per byte; means of {len(found[against].finals)} seed(s)"
+    heading = f"after {budget / 1e6:.1f} MB"
+    table = Table(title, "", "after all steps", "least, most", "MB sent by a rank", "fewer bytes", heading)
+    for system, each in found.items():
+        sent = each.sent[-1]
+        early = float(np.interp(budget, each.sent, each.losses))
+        table.add_row(
+            System.of(system).name, f"{mean(each.finals):.4f}",
+            f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{most / sent:.1f}",
+            f"{early:.4f}" + ("" if sent > budget else " (all steps)"),
+        )  # fmt: skip
+    return table
+
+
+def seconds(line: Row) -> tuple[float, float]:
+    """Return the seconds of a step's computation, and of the exchange as a step's part of it."""
+    times = {name: median(values) for name, values in line["seconds"].items()}
+    computation = times["computation"]
+    if "step" in times:
+        return computation, max(0.0, times["step"] - computation)
+    return computation, times["exchange"] / System.of(line["system"]).every
+
+
+def link(line: Row) -> str:
+    """Return the name of a link."""
+    return rate_text(line["rate"]) + (f", {line['delay']} a link" if float(line["delay_s"]) else "")
+
+
+def times_tables(lines: Sequence[Row], steps: int) -> list[Table]:
+    """Tabulate, for each link, the time of a step, utilisation, and the loss at equal time."""
+    found, tables = trained(lines), []
+    for (_, _), several in groups(where(lines, what="time"), "rate", "delay_s").items():
+        times = {line["system"]: seconds(line) for line in several}
+        against = reference(list(times))
+        budget = steps * sum(times[against])
+        table = Table(
+            f"{link(several[0])}: a step of the training, and the loss after {budget:.0f} s",
+            "", "computation, ms", "exchange, ms", "utilisation, %", f"{steps} steps, s", "loss",
+        )  # fmt: skip
+        for system, (computation, exchange) in times.items():
+            step, cell = computation + exchange, "-"
+            if system in found:
+                at = min(float(steps), budget / step)
+                cell = f"{np.interp(at, found[system].steps, found[system].losses):.4f}"
+                cell += "" if at < steps else " (all steps)"
+            table.add_row(
+                System.of(system).name, f"{1e3 * computation:.1f}", f"{1e3 * exchange:.1f}",
+                f"{100 * computation / step:.0f}", f"{steps * step:.0f}", cell,
+            )  # fmt: skip
+        tables.append(table)
+    return tables
+
+
+def chart(lines: Sequence[Row]) -> Draw:
+    """Loss over bytes, and over time on each link."""
+    found = trained(lines)
+    label = {"ylabel": "loss, nats per byte"}
+    bytes_ = [
+        Curve(System.of(system).name, [sent / 1e6 for sent in each.sent[1:]], each.losses[1:])
+        for system, each in found.items()
+    ]
+    every = [Panel(curves=bytes_, axes={"xscale": "log", "xlabel": "MB sent by a rank", **label})]
+    for (_, _), several in groups(where(lines, what="time"), "rate", "delay_s").items():
+        curves = []
+        for line in several:
+            if line["system"] in found:
+                each, step = found[line["system"]], sum(seconds(line))
+                times = [steps * step for steps in each.steps[1:]]
+                curves.append(Curve(System.of(line["system"]).name, times, each.losses[1:]))
+        axes = {"xscale": "log", "xlabel": f"seconds at {link(several[0])}", **label}
+        every.append(Panel(curves=curves, axes=axes))
+    return panels(every, columns=4)
