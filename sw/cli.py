@@ -141,7 +141,7 @@ MEASURE = {
                 "PyTorch's DDP between shaped hosts.",
             ),
             "slow-links": Command(
-                "inceptionn.evaluate.bench.slow_links.slow_links",
+                "inceptionn.evaluate.bench.torch.slow_links.slow_links",
                 "slow_links",
                 "bench",
                 "DDP and local updates by loss, bytes and time.",

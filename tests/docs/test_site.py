@@ -145,8 +145,8 @@ COMMANDS = [
     and "--install-completion" not in words  # parsing it would write into the user's files
 ]
 OUTSIDE = {
-    ".ci/run", "cat", "ethtool", "export", "for", "iverilog", "nstat", "openFPGALoader", "pip", "python",
-    "ruff", "sh", "ss", "torchrun", "tshark", "vvp",
+    ".ci/run", "apt-get", "cat", "ethtool", "export", "for", "iverilog", "nstat", "openFPGALoader", "pip",
+    "python", "ruff", "sh", "ss", "torchrun", "tshark", "vvp",
 }  # fmt: skip
 """Programs of others, and shell, that pages show: by hand, on servers or with a board."""
 

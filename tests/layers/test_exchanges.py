@@ -84,9 +84,7 @@ def parallax_lies(
             alpha_steps=1, warm_up=0, sampled=1, strategy="parameter_server", path="off", **settings
         )
         model, machine = OneVariable((6, 2), np.arange(2), 1), str(t.rank)
-        runner = get_runner(
-            model, t, lambda: MomentumSGD(0.1), config, partitioners=[words], machine=machine
-        )
+        runner = get_runner(model, t, lambda: MomentumSGD(0.1), config, partitioners=[words], machine=machine)
         if t.rank == 1:
             lying(t, instead_of, answer)
         for step in range(3):

@@ -11,9 +11,9 @@ import pytest
 from refusals import refused
 
 from inceptionn.collectives.values.stream_codec import examine
-from inceptionn.evaluate.bench.slow_links.language import SIZES, Text, Transformer, loss_of
-from inceptionn.evaluate.bench.slow_links.systems import WORDS, Integers, System
-from inceptionn.evaluate.bench.slow_links.tables import losses_table, seconds, times_tables
+from inceptionn.evaluate.bench.torch.slow_links.language import SIZES, Text, Transformer, loss_of
+from inceptionn.evaluate.bench.torch.slow_links.systems import WORDS, Integers, System
+from inceptionn.evaluate.bench.torch.slow_links.tables import losses_table, seconds, times_tables
 
 
 @pytest.fixture(scope="module")

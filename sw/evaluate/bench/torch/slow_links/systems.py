@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .... import MAX_K, Codec
-from ....collectives import StreamCodec
+from ..... import MAX_K, Codec
+from .....collectives import StreamCodec
 
 BLOCK = 128
 """Values that share a scale of `Integers`."""

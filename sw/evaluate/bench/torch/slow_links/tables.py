@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....commands.console import Table
-from ....commands.study import Curve, Draw, Panel, panels
-from ....netns import rate_text
-from ..common.rows import Row, groups, where
+from .....commands.console import Table
+from .....commands.study import Curve, Draw, Panel, panels
+from .....netns import rate_text
+from ...common.rows import Row, groups, where
 from .systems import System
 
 REFERENCE = "h16:raw"

@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ....commands import report
-from ....commands.console import new_progress
-from ....commands.study import Study, flat, measurement
-from ....netns import Network, require
-from ....netns import seconds as seconds_of
-from ....system.extras import pip_install
-from ..common.job import heard, one_thread
+from .....commands import report
+from .....commands.console import new_progress
+from .....commands.study import Study, flat, measurement
+from .....netns import Network, require
+from .....netns import seconds as seconds_of
+from .....system.extras import pip_install
+from ...common.job import heard, one_thread
 from .systems import WORDS, System
 from .tables import chart, losses_table, times_tables
 

@@ -64,14 +64,14 @@ class Text:
             raise ValueError(f"{path} has {len(data):,} bytes of text; {ranks} ranks need {least:,}")
         codes = np.frombuffer(data, np.uint8)
         held, part = len(codes) // 20, (len(codes) - len(codes) // 20) // ranks
-        self.context, self._own = context, codes[part * rank : part * (rank + 1)]
+        self.context, self._part = context, codes[part * rank : part * (rank + 1)]
         starts = np.linspace(0, held - context - 1, TESTED).astype(int)
         self.test = self._windows(codes[-held:], starts)
 
     def batch(self, seed: int, step: int, windows: int) -> torch.Tensor:
         """Return int64[windows, context + 1] of a step."""
         random = np.random.default_rng((seed, step))
-        return self._windows(self._own, random.integers(0, len(self._own) - self.context, windows))
+        return self._windows(self._part, random.integers(0, len(self._part) - self.context, windows))
 
     def _windows(self, codes: np.ndarray, starts: np.ndarray) -> torch.Tensor:
         places = starts[:, np.newaxis] + np.arange(self.context + 1)

@@ -17,8 +17,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from ....torch import CompressState, DiLoCo, compress_hook
-from ..torch.rank import bytes_sent, in_turns
+from .....torch import CompressState, DiLoCo, compress_hook
+from ..rank import bytes_sent, in_turns
 from .language import SIZES, Text, Transformer, loss_of
 from .systems import System
 
