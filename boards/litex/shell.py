@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from inceptionn.hdl.attach.frame_queue import FrameQueue
 from inceptionn.hdl.codec.shape import EngineShape
 from inceptionn.hdl.control.axi_lite import AXI4Lite
+from inceptionn.hdl.nic import Nic
 from inceptionn.hdl.parts.axi import AXIStream
 
 from ..shell_parts import EnginePair, clock_domain, link_registers
@@ -29,7 +30,10 @@ class LitexShell(wiring.Component):
     LiteEth's MAC loses data if its stream waits on receive, so ``tready`` of both inputs is always high, and
     a frame that finds no room is dropped, whole. On transmit it ignores ``error`` and would send any frame
     with a good check sequence, so a bad frame leaves on neither side: one from the host is dropped before
-    the engine; one from the wire, and one with a malformed block, after it, which counts them.
+    the engine, one from the wire after it, as is one with a malformed block; the engine counts these.
+
+    Engines of one lane have stores of their own, which take the place of the lossy queues: 16 block RAMs of
+    an ECP5. They drop bad frames before they count them.
 
     Throughput: one beat per cycle into each queue, then as the engine. A frame leaves without a gap. Latency
     of a queue: the frame and 6 cycles.
@@ -58,19 +62,24 @@ class LitexShell(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         clock_domain(m, "sync", self.clk, self.rst)
-        m.submodules.engines = engines = EnginePair(shape=self.shape)
-        link_registers(m, self.s_axil, engines.s_axil)
         size = self.shape.bytes
         depth = STORE_BYTES // size
-        m.submodules.from_host = from_host = FrameQueue(size, depth=depth, lossy=True, drop_bad=True)
-        m.submodules.from_wire = from_wire = FrameQueue(size, depth=depth, lossy=True)
         m.submodules.to_host = to_host = FrameQueue(size, depth=depth, drop_bad=True)
-        self._enter(m, "tx", self.s_axis_tx, from_host.s_axis)
-        self._enter(m, "rx", self.s_axis_rx, from_wire.s_axis)
+        if self.shape.serial:
+            m.submodules.engines = engines = Nic(self.shape, lossy=True)
+            from_host, from_wire = engines.s_axis_tx, engines.s_axis_rx
+        else:
+            m.submodules.engines = engines = EnginePair(shape=self.shape)
+            m.submodules.from_host = queue_tx = FrameQueue(size, depth=depth, lossy=True, drop_bad=True)
+            m.submodules.from_wire = queue_rx = FrameQueue(size, depth=depth, lossy=True)
+            wiring.connect(m, queue_tx.m_axis, engines.s_axis_tx)
+            wiring.connect(m, queue_rx.m_axis, engines.s_axis_rx)
+            from_host, from_wire = queue_tx.s_axis, queue_rx.s_axis
+        link_registers(m, self.s_axil, engines.s_axil)
+        self._enter(m, "tx", self.s_axis_tx, from_host)
+        self._enter(m, "rx", self.s_axis_rx, from_wire)
         for source, sink in (
-            (from_host.m_axis, engines.s_axis_tx),
             (engines.m_axis_tx, wiring.flipped(self.m_axis_tx)),
-            (from_wire.m_axis, engines.s_axis_rx),
             (engines.m_axis_rx, to_host.s_axis),
             (to_host.m_axis, wiring.flipped(self.m_axis_rx)),
         ):

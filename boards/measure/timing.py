@@ -251,9 +251,7 @@ def timing(
     codec: EngineCodec = PAPER,
     lanes: Annotated[
         int,
-        typer.Option(
-            "--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8, 16, or nic's 1."
-        ),
+        typer.Option("--lanes", metavar="N", help="Of the same: fp32 lanes of an engine, 8, 16, or nic's 1."),
     ] = GROUP_LANES,
     engines: Annotated[
         int, typer.Option("--engines", metavar="N", help="Of nic: engines per direction, 1, 2 or 4.")

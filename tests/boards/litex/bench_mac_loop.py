@@ -12,6 +12,7 @@ from shell_bench import Referee, Registers, check, compressed, padded, plain, tr
 from inceptionn.hdl.control.registers import IDENTITY
 from inceptionn.sim.golden.packets import udp
 from inceptionn.sim.golden.values import payload
+from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.testbench import TestBench
 from inceptionn.wire import Verdict
 
@@ -20,6 +21,8 @@ GAP = 12
 """Fewest octets between two frames (IEEE 802.3, 4.4.2), and most here."""
 PATIENCE = 20_000
 """Octets without a frame after which the device counts as hung."""
+COUNTS_BAD = bench_parameters()["lanes"] != 1
+"""Whether a bad frame from the wire reaches the engine, as it does not where the engine stores what comes."""
 LIMIT = {"timeout_time": 3000, "timeout_unit": "us"}
 
 
@@ -107,7 +110,7 @@ class TB(TestBench):
         results = []
         for frame, damaged in frames:
             seen = source.send(frame, damaged=damaged)
-            if not (damaged and way == "tx"):  # dropped before the engine
+            if not damaged or (way == "rx" and COUNTS_BAD):  # others are dropped before the engine
                 results.append(self.referee.expect(way, seen, damaged))
         for result in results:
             if not result.bad:
@@ -142,7 +145,7 @@ async def both_ways_at_once(tb):
     await tb.quiet()
     assert tb.referee.counted["TX_COMPRESSED"] > 5
     assert tb.referee.counted["RX_RESTORED"] > 5
-    assert tb.referee.counted["RX_BAD"]
+    assert bool(tb.referee.counted["RX_BAD"]) == COUNTS_BAD
     await tb.registers.check(tb.referee.counted)
 
 
