@@ -15,6 +15,7 @@ from inceptionn.boards.board import ENGINE, Options, Target
 from inceptionn.boards.generate import load_board
 from inceptionn.boards.port_table import port_table
 from inceptionn.boards.shell_parts import emit
+from inceptionn.hdl.verilog import to_rtlil
 from inceptionn.sim import runner
 from inceptionn.sim.nic_verilog import emit_nic
 
@@ -59,6 +60,23 @@ def test_one_lane_is_the_default() -> None:
 )
 def test_refused(options: Options, text: str) -> None:
     refused(ValueError, text, load_board("litex").resolve, options)
+
+
+def block_rams(rtlil: str) -> int:
+    """Count the block RAMs of an ECP5, 512 x 36 bits or narrower and deeper, of all large memories."""
+    found = 0
+    for width, size in re.findall(r"^  memory width (\d+) size (\d+) ", rtlil, re.MULTILINE):
+        shapes = ((36 >> n, 512 << n) for n in range(3))
+        if int(width) * int(size) >= 2048:  # smaller ones become LUTs
+            found += min(-(-int(width) // bits) * -(-int(size) // words) for bits, words in shapes)
+    return found
+
+
+def test_the_memories_fit_a_5a_75b() -> None:
+    """Its LFE5U-25F has 56 block RAMs, of which LiteEth's MACs take none."""
+    shell = target(1)
+    assert shell.make is not None
+    assert block_rams(to_rtlil(shell.make(), shell.module, has_clocks=True)) == 42
 
 
 @needs_litex
