@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """LiteX: the engine pair as a ``LiteXModule``, and a design with two LiteEth MACs around it."""
 
+from typing import Any
+
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 
 from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
@@ -9,19 +11,23 @@ from .shell import STORE_BYTES, LitexShell
 
 _BAD = "bit 0 with any beat: bad frame"
 _NEVER = "always 0"
+_MODULE = "inceptionn_litex"
 
 
 def _target(board: Board, options: Options) -> Target:
     on = ("clk", ("rst",))
     shape = options.shape
-    context = {
+    context: dict[str, Any] = {
         "width": shape.bits,
         "lanes": shape.lanes,
         "address_width": ADDRESS_WIDTH,
         "longest": STORE_BYTES - shape.bytes,
     }
+    if shape.serial:  # the shell has the engines
+        files = [f"{_MODULE}.v"]
+        context |= {"engine": _MODULE, "sources": files, "lint_sources": files}
     return Target(
-        module="inceptionn_litex",
+        module=_MODULE,
         make=lambda: LitexShell(shape),
         clocks=(Clock("clk", board.clock_mhz, "everything"),),
         resets=(Reset("rst", "high", "everything"),),

@@ -46,7 +46,8 @@ class DecompressionEngine(SerialEngine):
         self._finished = Signal()  # and has left
         self._header = header = Signal(ParsedHeader)
         self._join = header.payload_at[2:]  # the word in which header and shim meet
-        self._block = Signal(12)  # the word in which shim and block meet
+        # The word in which shim and block meet; a cycle after `header`, and first used in state "shim".
+        self._block = Signal(12)
         m.d.sync += self._block.eq(self._join + 2)
         m.d.comb += [
             reader.release.eq(self._sends),

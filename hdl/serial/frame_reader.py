@@ -54,7 +54,7 @@ class FrameReader(wiring.Component):
                 "start": In(1),  #: The frame's headers begin with the next word that advances.
                 "advances": In(1),  #: The word at ``address`` follows the one that advanced before it.
                 "header": In(1),  #: Likewise: it belongs to the headers.
-                "complete": In(1),  #: Likewise: as of the parser.
+                "complete": In(1),  #: Likewise: it is word 14, or the frame's last before it.
                 "word": Out(32),  #: As it lies in the store.
                 "aligned": Out(32),  #: The four bytes that end two bytes before the word does.
                 "sums": Out(16),  #: As of the parser.

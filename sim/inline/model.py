@@ -107,6 +107,7 @@ class InlineModel(LoadedModel):
             _RECEIVE_PERIODS[host_mbit],
             20 * NS if network == "rmii" else _RECEIVE_PERIODS[network_mbit],
         )
+        self._offsets = offsets
         periods = (ctypes.c_uint64 * 4)(*(a + b for a, b in zip(nominal, offsets, strict=True)))
         speeds = SPEEDS[host_mbit], SPEEDS[network_mbit]
         super().__init__(library, "inline", _FUNCTIONS, "inline device", seed, periods, *speeds)
@@ -134,12 +135,15 @@ class InlineModel(LoadedModel):
     def link(self, port: str, mbit: int | None) -> None:
         """Change the speed of a port's link, or take the link away (None), whatever is on the line.
 
-        The port is on RGMII: "host", and "network" of a device that has it there.
+        The port is on RGMII: "host", and "network" of a device that has it there. Without a link its receive
+        clock is that of 10 Mbit/s.
         """
         if self.network == "rmii" and port == "network":
             raise ValueError("the PHY at RMII keeps its link")
         speed = -1 if mbit is None else SPEEDS[mbit]
-        self._call("link", PORTS.index(port), speed, _RECEIVE_PERIODS[mbit or 10])
+        domain = HOST_RX if port == "host" else NETWORK_RX
+        period = _RECEIVE_PERIODS[mbit or 10] + self._offsets[domain]
+        self._call("link", PORTS.index(port), speed, period)
 
     def send(self, port: str, frame: bytes, *, start: int = 0, good: bool = True) -> None:
         """Queue a frame without FCS at the PHY of a port, to be sent at ``start`` or later.

@@ -12,6 +12,7 @@ The exit status is 1 if any of that fails.
 """
 
 import argparse
+import hashlib
 import importlib
 import json
 import multiprocessing
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec, module_from_spec
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -62,6 +63,8 @@ class Result:
     cpu_s: float = 0.0
     circuit: str = ""
     """Hash of component and harness, :func:`records.digest`."""
+    terms: str = ""
+    """Hash of all else that decides the verdict, :func:`terms`."""
     error: str = ""
 
 
@@ -289,7 +292,10 @@ def answers(
 
 def collect(chosen: dict[str, tuple[str, Proof]], jobs: int, quiet: bool) -> list[Result]:
     """Results in the order of the harnesses; a line of progress for each task."""
-    results = {name: Result(name, proof.depth, proof.bounded) for name, (_, proof) in chosen.items()}
+    results = {
+        name: Result(name, proof.depth, proof.bounded, terms=terms(proof))
+        for name, (_, proof) in chosen.items()
+    }
     todo = tasks(chosen)
     begun = time.monotonic()
     for number, (proof, fault, answer) in enumerate(answers(todo, jobs), 1):
@@ -334,12 +340,16 @@ def table(results: Iterable[Result]) -> str:
     )
 
 
+def terms(proof: Proof) -> str:
+    """Hash of depths and faults, which the circuit's does not have."""
+    every = [getattr(proof, each.name) for each in fields(proof) if each.name != "build"]
+    return hashlib.sha256(repr(every).encode()).hexdigest()[:12]
+
+
 def stands(proof: Proof, row: dict[str, Any] | None, circuit: str) -> bool:
-    """Whether this is what the record is about: circuit and claims by their hash, depth, and faults."""
-    if row is None or (row["circuit"], row["depth"], row["bounded"]) != (circuit, proof.depth, proof.bounded):
-        return False
-    refuted = {line.rpartition("`: ")[0][1:] for line in row["faults"]}
-    return refuted == set(map(str, proof.faults)) and all(map(in_source, proof.faults))
+    """Whether this is what the record is about, and the places of its faults are in the source."""
+    same = row is not None and (row["circuit"], row["terms"]) == (circuit, terms(proof))
+    return same and all(map(in_source, proof.faults))
 
 
 def in_source(fault: Fault) -> bool:
@@ -348,7 +358,7 @@ def in_source(fault: Fault) -> bool:
     return bool(spec and spec.origin and Path(spec.origin).read_text(encoding="utf-8").count(fault.old) == 1)
 
 
-def changed(proofs: dict[str, tuple[str, Proof]]) -> dict[str, tuple[str, Proof]]:
+def differing(proofs: dict[str, tuple[str, Proof]]) -> dict[str, tuple[str, Proof]]:
     """Return the proofs that the records do not hold as they are today; say how many they hold."""
     rows = {row["name"]: row for row in records.load("proofs")}
     today = records.today()
@@ -394,10 +404,13 @@ def main() -> int:
         if find_program(program) is None:
             print(f"{program} is not installed: {pip_install('prove')}", file=sys.stderr)
             return 2
-    if arguments.changed and not (chosen := changed(chosen)):
-        return 0
+    if arguments.changed:
+        chosen = differing(chosen)
     results = collect(chosen, max(1, arguments.jobs), arguments.quiet)
-    print(json.dumps([asdict(result) for result in results], indent=1) if arguments.json else table(results))
+    if results or arguments.json:
+        print(
+            json.dumps([asdict(result) for result in results], indent=1) if arguments.json else table(results)
+        )
     if any(result.error for result in results):
         return 1
     if arguments.record:

@@ -13,6 +13,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,13 @@ def circuit(name: str) -> str:
 def today() -> dict[str, str]:
     """Hashes of all components with a bench, and of all harnesses, by name.
 
-    They take a minute; those of the last call are kept in ``build`` until a source of the RTL or of a harness
-    changes.
+    They take a minute; those of the last call are kept in ``build`` until Amaranth changes, or a source of
+    the RTL, of its constants or of a harness.
     """
-    sources = sorted([*(ROOT / "hdl").rglob("*.py"), *(ROOT / "tests" / "prove").glob("*.py")])
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    folders = ("hdl", "sw/wire", "tests/prove")
+    sources = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    texts = (version("amaranth").encode(), *(path.read_bytes() for path in sources))
+    state = hashlib.sha256(b"".join(texts)).hexdigest()
     cache = BUILD / "circuits.json"
     kept = json.loads(cache.read_text()) if cache.exists() else {}
     if kept.get("state") != state:

@@ -40,16 +40,13 @@ def test_a_selection_that_names_nothing() -> None:
 
 
 HARNESSES = """
-from importlib.util import find_spec
-from pathlib import Path
 from harness import Harness
-from prove import load
+from prove import in_source, load
 for module, proof in load().values():
     proof.build(harness := Harness())
     harness.rtlil()
     for fault in proof.faults:
-        source = Path(find_spec(f"inceptionn.hdl.{fault.module}").origin).read_text(encoding="utf-8")
-        assert source.count(fault.old) == 1, f"{proof.name}: {fault}"
+        assert in_source(fault), f"{proof.name}: {fault}"
     print(proof.name)
 """
 
@@ -64,18 +61,18 @@ def test_every_harness_fits_the_rtl() -> None:
 STANDS = """
 import records
 from dataclasses import replace
-from prove import load, stands
+from prove import load, stands, terms
 _, proof = load()["queue, 1 of 2"]
 row = next(row for row in records.load("proofs") if row["name"] == proof.name)
 circuit, fault = row["circuit"], proof.faults[0]
+gone = replace(proof, faults=(replace(fault, old="no such line"),))
 print(stands(proof, row, circuit))
 print(
     stands(proof, None, circuit),
     stands(proof, row, "another"),
-    stands(replace(proof, depth=proof.depth + 1), row, circuit),
+    stands(replace(proof, refute_depth=proof.refute_depth + 1), row, circuit),
     stands(replace(proof, faults=(*proof.faults, replace(fault, new="0"))), row, circuit),
-    stands(proof, row | {"faults": row["faults"][1:]}, circuit),
-    stands(replace(proof, faults=(replace(fault, old="no such line"),)), row, circuit),
+    stands(gone, row | {"terms": terms(gone)}, circuit),
 )
 """
 
