@@ -74,6 +74,28 @@ def lines_of(
         yield from heard(ranks, said, patience)
 
 
+def torch_lines_of(
+    network: Namespaces, module: str, plan: Mapping[str, Any], port: int, patience: float
+) -> Iterator[dict[str, Any]]:
+    """Run a module on every host with torchrun's environment and the plan's file; yield rank 0's lines.
+
+    The ranks meet at ``port`` of the first host. Errors as `lines_of`.
+    """
+    path = network.folder / "plan.json"
+    path.write_text(json.dumps(plan))
+    group = {
+        **one_thread(), "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(len(network.hosts)),
+    }  # fmt: skip
+    argv = [sys.executable, "-m", module, str(path)]
+    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
+        ranks = [
+            host.popen(argv, env={**group, "RANK": str(host.index)}, **options) for host in network.hosts
+        ]
+        yield from heard(ranks, said, patience)
+
+
 def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
     """Yield the JSON lines of the first of these processes; end all of them.
 

@@ -19,12 +19,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .....torch import CompressState, DiLoCo, compress_hook
 from ..rank import bytes_sent, in_turns
-from .language import SIZES, Text, Transformer, loss_of
+from .language import SIZES, TESTED, Text, Transformer, loss_of
 from .systems import System
 
 _PR_SET_PDEATHSIG = 1
-RATE, WARM_UP = 2e-3, 32
+RATE, RISE = 2e-3, 32
 """Of AdamW, and the steps in which the rate rises to it."""
+START = 2
+"""The first step in which PowerSGD compresses: the fewest with its error feedback."""
+PART = 64
+"""Windows of the test set that are evaluated at a time."""
+ROUND = 16
+"""Most inner steps before a timed exchange: what they change is compressed, as in a training."""
 
 
 class Training:
@@ -32,29 +38,28 @@ class Training:
 
     def __init__(self, case: dict[str, Any]) -> None:
         self.system, size = System.of(case["system"]), SIZES[case["size"]]
-        self.rank, self.ranks, self.seed, self.batch = (
-            dist.get_rank(), dist.get_world_size(), case["seed"], size.batch,
-        )  # fmt: skip
+        self.seed, self.batch = case["seed"], size.batch
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.text = Text(Path(case["text"]), size.context, self.rank, self.ranks)
         torch.manual_seed(self.seed)
         self.model = Transformer(size)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
-        self.rising = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1 / WARM_UP, 1.0, WARM_UP)
+        self.rising = torch.optim.lr_scheduler.LinearLR(self.optimizer, 1 / RISE, 1.0, RISE)
         self.steps, self._said = 0, time.monotonic()
         self.diloco = self.ddp = None
         if self.system.every:
             every = case.get("every", self.system.every)
             self.diloco = DiLoCo(self.model, self.optimizer, every, **self.system.settings)
         else:
-            self.ddp = self._wrapped(max(2, case["steps"] // 10))
+            self.ddp = self._wrapped()
 
-    def _wrapped(self, start: int) -> DistributedDataParallel:
-        """Wrap the model in DDP with the system's hook. PowerSGD compresses from step ``start`` on."""
+    def _wrapped(self) -> DistributedDataParallel:
+        """Wrap the model in DDP with the system's hook."""
         # PowerSGD starts all-reduces from callbacks; those of two buckets would cross, and gloo would abort.
         bucket = {"bucket_cap_mb": 1024} if self.system.powersgd else {}
         ddp = DistributedDataParallel(self.model, **bucket)
         if self.system.powersgd:
-            ddp.register_comm_hook(PowerSGDState(None, self.system.powersgd, start), powerSGD_hook)
+            ddp.register_comm_hook(PowerSGDState(None, self.system.powersgd, START), powerSGD_hook)
         elif self.system.k or self.system.integers:
             ddp.register_comm_hook(CompressState(**self.system.settings), compress_hook)
         elif self.system.word == "ddp:fp16":
@@ -81,44 +86,54 @@ class Training:
 
     @torch.no_grad()
     def loss(self) -> float:
-        """Return rank 0's loss of the test set; the others wait."""
-        found = float(loss_of(self.model, self.text.test)) if self.rank == 0 else 0.0
-        dist.barrier()
-        return found
+        """Return the loss of the test set, of which each rank evaluates a part."""
+        parts = self.text.test.split(PART)[self.rank :: self.ranks]
+        return sum_of_ranks(sum(len(part) * loss_of(self.model, part).item() for part in parts)) / TESTED
 
 
 def trained(case: dict[str, Any]) -> dict[str, Any]:
     """Train to the end; return the curve: steps, loss, and bytes that a rank has sent by then."""
-    training = Training(case)
+    training, steps = Training(case), case["steps"]
     sent, curve = 0.0, [(0, training.loss(), 0.0)]
-    points = max(1, case["steps"] // case["points"])
-    while training.steps < case["steps"]:
-        before = bytes_sent()
+    before = bytes_sent()
+    while training.steps < steps:
         training.step()
-        if training.diloco is not None and training.steps == case["steps"]:
+        if training.steps == steps and training.diloco is not None:
             training.diloco.synchronize()
-        sent += bytes_sent() - before
         together = training.steps % max(1, training.system.every) == 0
-        if training.steps == case["steps"] or together and training.steps - curve[-1][0] >= points:
-            curve.append((training.steps, training.loss(), mean_of_ranks(sent)))
-    return {**case, "curve": curve, "values": sum(each.numel() for each in training.model.parameters())}
+        if training.steps == steps or (together and training.steps >= curve[-1][0] * case["spread"]):
+            dist.barrier()  # all has been sent
+            sent += bytes_sent() - before
+            curve.append((training.steps, training.loss(), sum_of_ranks(sent) / training.ranks))
+            before = bytes_sent()
+    values = sum(each.numel() for each in training.model.parameters())
+    return {**case, "curve": curve, "values": values, "final": curve[-1][1], "sent": curve[-1][2]}
 
 
-def mean_of_ranks(value: float) -> float:
-    """Return the mean of all ranks' values."""
+def sum_of_ranks(value: float) -> float:
+    """Return the sum of all ranks' values."""
     total = torch.tensor(value, dtype=torch.float64)
     dist.all_reduce(total)
-    return float(total) / dist.get_world_size()
+    return total.item()
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure seconds of an inner step, and of the exchange that follows it or is part of it."""
+    """Measure seconds of an inner step, and of the exchange after several or in it: of the slowest rank.
+
+    Also counts the bytes of an exchange.
+    """
     training = Training({**case, "every": 1})
     if training.diloco is not None:
+        before = min(training.system.every, ROUND) - 1
+
+        def others() -> None:
+            for _ in range(before):
+                training.inner()
+
+        last = training.diloco.step
         calls: dict[str, Callable[[], Any]] = {
-            "computation": training.inner,
-            "exchange": training.diloco.step,
-        }
+            "others": others, "computation": training.inner, "exchange": last,
+        }  # fmt: skip
     else:
         assert training.ddp is not None
         ddp = training.ddp
@@ -127,8 +142,21 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
             with ddp.no_sync():
                 training.inner()
 
+        others, last = training.inner, training.inner
         calls = {"step": training.inner, "computation": alone}
-    return {**case, "seconds": in_turns(calls, case["steps"])}
+    every: list[Any] = [None] * training.ranks
+    dist.all_gather_object(every, in_turns(calls, case["steps"]))
+    seconds = {
+        name: [max(turn) for turn in zip(*(each[name] for each in every), strict=True)]
+        for name in calls
+        if name != "others"
+    }
+    others()
+    dist.barrier()
+    sent = bytes_sent()
+    last()
+    dist.barrier()
+    return {**case, "seconds": seconds, "sent": sum_of_ranks(bytes_sent() - sent) / training.ranks}
 
 
 def main() -> None:

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench slow-links``: DDP and local updates on a real text, by loss, bytes and time."""
 
-import json
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,19 +14,32 @@ from .....commands.study import Study, flat, measurement
 from .....netns import Network, require
 from .....netns import seconds as seconds_of
 from .....system.extras import pip_install
-from ...common.job import heard, one_thread
+from ...common.job import torch_lines_of
+from ...common.rows import where
 from .systems import WORDS, System
 from .tables import chart, losses_table, times_tables
 
 TEXT = Path("/usr/share/dictd/gcide.dict.dz")
 """Debian's dict-gcide: 40 MB, the Collaborative International Dictionary of English, GPL 2 or later."""
+RANK = "inceptionn.evaluate.bench.torch.slow_links.rank"
 PORT, TIMEOUT = 29550, 300.0
 """Where the ranks meet, and the seconds without progress after which one gives up."""
 PATIENCE = 400.0
 """Seconds that the ranks may be silent: the raw weights of the large model take 15 at 50 Mbit/s."""
 PARTS = ("losses", "times")
-POINTS = 8
-"""Of a training's curve."""
+SPREAD = 1.4
+"""A point of a training's curve has so many times the steps of the point before it, or more."""
+BURST = 16 * 1024
+"""Bytes that pass a link at once. `Network`'s own are as many as a compressed exchange of the small model."""
+
+
+class Links(Network):
+    """Hosts whose links keep their rate from the first packets on."""
+
+    @property
+    def burst(self) -> int:
+        """Bytes of the token bucket."""
+        return BURST
 
 
 @measurement("slow-links", plot=True)
@@ -66,10 +74,10 @@ def slow_links(
     """Measure DDP and local updates (DiLoCo) on slow links: what they cost in loss, bytes and time.
 
     Needs root. Hours on two processors, with --quick ten minutes. A transformer of bytes learns a text by
-    AdamW, in a process on each host. Losses: whole trainings without a rate limit; bytes are those that a
-    host sends, with all headers. Times: some steps on each link; what overlaps with the backward pass does
-    not count as exchange. Losses at equal bytes and time are read off the curves. An interrupted run shows
-    what it has measured.
+    AdamW, in a process on each host. Losses: whole trainings without a rate limit, with the bytes that a
+    host's interface counts. Times: steps on each link, of the slowest rank; what overlaps with the backward
+    pass does not count as exchange. Losses at equal bytes and time are read off the curves. PowerSGD
+    compresses from the third step on. An interrupted run shows what it has measured.
     """
     chosen, words = report.choices(only, PARTS, "--only"), report.words(systems, "--systems", "systems")
     try:
@@ -79,14 +87,14 @@ def slow_links(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     bits = report.rates(rates)
-    if find_spec("torch") is None:
-        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     if not text.is_file():
         raise typer.BadParameter(f"no text at {text}: apt-get install dict-gcide, or --text FILE")
+    if find_spec("torch") is None:
+        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
     require()
     common = {"size": size, "text": str(text.resolve())}
     losses = [
-        {"what": "loss", "system": word, "seed": seed + n, "steps": steps, "points": POINTS, **common}
+        {"what": "loss", "system": word, "seed": seed + n, "steps": steps, "spread": SPREAD, **common}
         for n in range(seeds)
         for word in words
     ] if "losses" in chosen else []  # fmt: skip
@@ -97,8 +105,9 @@ def slow_links(
         at_the_end.callback(finished, study, steps, hosts, size, text, lines)
         bar = progress.add_task("", total=len(losses) + len(links) * len(times))
         for rate, delay, delay_s in [(None, "0us", 0.0)] * bool(losses) + links:
-            with Network(hosts, rate, delay=delay_s or None) as network:
-                for line in on_hosts(network, losses if rate is None else times):
+            with Links(hosts, rate, delay=delay_s or None) as network:
+                plan = {"timeout": TIMEOUT, "cases": losses if rate is None else times}
+                for line in torch_lines_of(network, RANK, plan, PORT, PATIENCE):
                     lines.append({**line, "rate": rate, "delay": delay, "delay_s": delay_s})
                     progress.update(bar, advance=1, description=f"{line['what']}: {line['system']}")
 
@@ -111,26 +120,13 @@ def finished(
     if (table := losses_table(lines)) is not None:
         study.show(table)
     study.show(*times_tables(lines, steps))
-    study.rows = [flat(line) for line in lines]
+    points = (
+        {"what": line["what"], "system": line["system"], "seed": line["seed"], "steps": steps}
+        | {"loss": loss, "sent": sent}
+        for line in where(lines, what="loss")
+        for steps, loss, sent in line["curve"]
+    )
+    study.rows = [*points, *map(flat, where(lines, what="time"))]
     study.facts |= {"hosts": hosts, "size": size, "lines": lines}
     if lines:
         study.plot(chart(lines), 12.8, 5.6)
-
-
-def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield rank 0's line for each case, with one process on each host, in torchrun's environment."""
-    path = network.folder / "plan.json"
-    path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
-    argv = [sys.executable, "-m", f"{__package__}.rank", str(path)]
-    group = {
-        **one_thread(), "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(PORT),
-        "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(len(network.hosts)),
-    }  # fmt: skip
-    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
-        ranks = [
-            host.popen(
-                argv, env={**group, "RANK": str(host.index)}, stdout=subprocess.PIPE, stderr=said, text=True
-            )
-            for host in network.hosts
-        ]
-        yield from heard(ranks, said, PATIENCE)

@@ -11,6 +11,8 @@ from .....collectives import StreamCodec
 
 BLOCK = 128
 """Values that share a scale of `Integers`."""
+LEAST = np.float32(2.0**-100)
+"""Below it a scale of `Integers` is zero, as are its values."""
 WORDS = (
     "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k10, ddp:k8, "
     "h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, "
@@ -93,6 +95,7 @@ class Integers(StreamCodec):
             raise ValueError("integers carry finite values alone")
         bits = (np.abs(blocks).max(axis=1, initial=0) / self._levels).view(np.uint32)
         scales = ((bits + 0xFF) & ~np.uint32(0xFF)).view(np.float32)
+        scales[scales < LEAST] = 0
         steps = np.rint(blocks / np.where(scales > 0, scales, 1)[:, np.newaxis]).astype(np.int8)
         packed = steps if self.bits == 8 else (steps[:, ::2] & 15) | steps[:, 1::2] << 4
         stream = scales.tobytes() + packed.tobytes()

@@ -25,14 +25,34 @@ class Trained(NamedTuple):
     sent: Sequence[float]
     finals: Sequence[float]
 
+    def after(self, steps: float) -> str:
+        """Return the loss after so many steps, or bytes of `sent`, as a table shows it."""
+        return self._read(self.steps, steps)
+
+    def after_bytes(self, sent: float) -> str:
+        """Return the loss after so many bytes likewise."""
+        return self._read(self.sent, sent)
+
+    def _read(self, places: Sequence[float], at: float) -> str:
+        """Read the loss off the curve, over the logarithm of the place; "-" before its first exchange."""
+        if at < places[1]:
+            return "-"
+        loss = np.interp(np.log(at), np.log(places[1:]), self.losses[1:])
+        return f"{loss:.4f}" + (" (all steps)" if at >= places[-1] else "")
+
 
 def trained(lines: Sequence[Row]) -> dict[str, Trained]:
-    """Return the trainings by system."""
-    found = {}
-    for (system,), several in groups(where(lines, what="loss"), "system").items():
-        steps, losses, sent = np.mean([line["curve"] for line in several], axis=0).T.tolist()
-        found[system] = Trained(steps, losses, sent, [line["curve"][-1][1] for line in several])
-    return found
+    """Return the trainings by system, of those seeds that all systems have."""
+    found = groups(where(lines, what="loss"), "system")
+    seeds = [{line["seed"] for line in several} for several in found.values()]
+    shared = set.intersection(*seeds) if seeds else set()
+    means = {}
+    for (system,), several in found.items():
+        curves = [line["curve"] for line in several if line["seed"] in shared]
+        if curves:
+            steps, losses, sent = np.mean(curves, axis=0).T.tolist()
+            means[system] = Trained(steps, losses, sent, [curve[-1][1] for curve in curves])
+    return means
 
 
 def reference(systems: Sequence[str]) -> str:
@@ -46,18 +66,16 @@ def losses_table(lines: Sequence[Row]) -> Table | None:
     if not found:
         return None
     against = reference(list(found))
-    budget = found[against].sent[-1]
-    most = max(each.sent[-1] for each in found.values())
+    budget, raw = found[against].sent[-1], max(each.sent[-1] for each in found.values())
     title = f"Loss of the test set, nats per byte; means of {len(found[against].finals)} seed(s)"
-    heading = f"after {budget / 1e6:.1f} MB"
-    table = Table(title, "", "after all steps", "least, most", "MB sent by a rank", "fewer bytes", heading)
+    names = ("", "after all steps", "least, most", "MB sent by a rank", "ratio to the most")
+    table = Table(title, *names, f"after {budget / 1e6:.1f} MB")
     for system, each in found.items():
         sent = each.sent[-1]
-        early = float(np.interp(budget, each.sent, each.losses))
         table.add_row(
             System.of(system).name, f"{mean(each.finals):.4f}",
-            f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{most / sent:.1f}",
-            f"{early:.4f}" + ("" if sent > budget else " (all steps)"),
+            f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{raw / sent:.1f}",
+            each.after_bytes(budget),
         )  # fmt: skip
     return table
 
@@ -88,11 +106,8 @@ def times_tables(lines: Sequence[Row], steps: int) -> list[Table]:
             "", "computation, ms", "exchange, ms", "utilisation, %", f"{steps} steps, s", "loss",
         )  # fmt: skip
         for system, (computation, exchange) in times.items():
-            step, cell = computation + exchange, "-"
-            if system in found:
-                at = min(float(steps), budget / step)
-                cell = f"{np.interp(at, found[system].steps, found[system].losses):.4f}"
-                cell += "" if at < steps else " (all steps)"
+            step = computation + exchange
+            cell = found[system].after(budget / step) if system in found else "-"
             table.add_row(
                 System.of(system).name, f"{1e3 * computation:.1f}", f"{1e3 * exchange:.1f}",
                 f"{100 * computation / step:.0f}", f"{steps * step:.0f}", cell,
