@@ -119,7 +119,7 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def bytes_sent() -> int:
-    """Count the bytes that this host has sent to others so far. All packets with their headers count."""
+    """Count the bytes that this host has sent to others so far, with one header for each large packet."""
     devices = Path("/proc/net/dev").read_text().splitlines()[2:]
     counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in devices)}
     return sum(int(rest[8]) for name, rest in counters.items() if name != "lo")
