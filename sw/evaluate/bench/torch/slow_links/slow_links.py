@@ -73,11 +73,13 @@ def slow_links(
 ) -> None:
     """Measure DDP and local updates (DiLoCo) on slow links: what they cost in loss, bytes and time.
 
-    Needs root. Hours on two processors, with --quick ten minutes. A transformer of bytes learns a text by
-    AdamW, in a process on each host. Losses: whole trainings without a rate limit, with the bytes that a
-    host's interface counts. Times: steps on each link, of the slowest rank; what overlaps with the backward
-    pass does not count as exchange. Losses at equal bytes and time are read off the curves. PowerSGD
-    compresses from the third step on. An interrupted run shows what it has measured.
+    Needs root. Hours on two processors, with --quick about ten minutes.
+
+    A transformer of bytes learns a text by AdamW, in a process on each host. Losses: whole trainings without
+    a rate limit, with the bytes that a host's interface counts. Times: steps on each link, of the slowest
+    rank; what overlaps with the backward pass does not count as exchange. Losses at equal bytes and time are
+    read off the curves. PowerSGD compresses from the third step on. An interrupted run shows what it has
+    measured.
     """
     chosen, words = report.choices(only, PARTS, "--only"), report.words(systems, "--systems", "systems")
     try:
