@@ -130,7 +130,7 @@ def timed(case: dict[str, Any]) -> dict[str, Any]:
             for _ in range(before):
                 training.inner()
 
-        last = training.diloco.step
+        last: Callable[[], Any] = training.diloco.step
         calls: dict[str, Callable[[], Any]] = {
             "others": others, "computation": training.inner, "exchange": last,
         }  # fmt: skip
