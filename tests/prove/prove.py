@@ -85,6 +85,14 @@ def load() -> dict[str, tuple[str, Proof]]:
     return found
 
 
+def place_of(fault: Fault) -> tuple[Any, str, int]:
+    """Return spec and source of the fault's module, and how often the place that it changes stands there."""
+    path = f"inceptionn.hdl.{fault.module}"
+    spec = find_spec(path)
+    source = spec.loader.get_source(path) if spec else ""
+    return spec, source, source.count(fault.old)
+
+
 # In a process of its own
 
 
@@ -94,9 +102,7 @@ def with_fault(module: str, name: str, fault: Fault) -> Proof:
         if loaded.startswith("inceptionn.hdl.") or loaded in MODULES:
             del sys.modules[loaded]
     path = f"inceptionn.hdl.{fault.module}"
-    spec = find_spec(path)
-    source = spec.loader.get_source(path) if spec else ""
-    times = source.count(fault.old)
+    spec, source, times = place_of(fault)
     if times != 1:
         raise Failure(f"{fault.old!r} must stand once in {fault.module}, not {times} times")
     sys.modules[path] = changed = module_from_spec(spec)
@@ -349,24 +355,17 @@ def terms(proof: Proof) -> str:
 def stands(proof: Proof, row: dict[str, Any] | None, circuit: str) -> bool:
     """Whether this is what the record is about, and the places of its faults are in the source."""
     same = row is not None and (row["circuit"], row["terms"]) == (circuit, terms(proof))
-    return same and all(map(in_source, proof.faults))
-
-
-def in_source(fault: Fault) -> bool:
-    """Whether the place that the fault changes is there."""
-    spec = find_spec(f"inceptionn.hdl.{fault.module}")
-    return bool(spec and spec.origin and Path(spec.origin).read_text(encoding="utf-8").count(fault.old) == 1)
+    return same and all(place_of(fault)[2] == 1 for fault in proof.faults)
 
 
 def differing(proofs: dict[str, tuple[str, Proof]]) -> dict[str, tuple[str, Proof]]:
-    """Return the proofs that the records do not hold as they are today; say how many they hold."""
+    """Return the proofs that are not as recorded; say how many are."""
     rows = {row["name"]: row for row in records.load("proofs")}
     today = records.today()
     left = {
-        name: (module, proof)
-        for name, (module, proof) in proofs.items()
-        if not stands(proof, rows.get(name), today[f"proof {name}"])
-    }
+        name: each for name, each in proofs.items()
+        if not stands(each[1], rows.get(name), today[f"proof {name}"])
+    }  # fmt: skip
     print(f"{len(proofs) - len(left)} of {len(proofs)} harnesses stand as recorded", file=sys.stderr)
     return left
 
