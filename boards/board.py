@@ -113,6 +113,8 @@ class Target:
     parameters: dict[str, Any]
     top: str = ""
     """The module that a design instantiates, if a source wraps ``module``."""
+    engine: str = ENGINE
+    """The module with the engines' streams: ``module``, if that contains the engines."""
     sources: dict[str, str] = field(default_factory=dict)
     extras: dict[str, str] = field(default_factory=dict)
     context: dict[str, Any] = field(default_factory=dict)

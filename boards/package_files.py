@@ -146,14 +146,14 @@ def _sizes(options: Options) -> dict[str, Any]:
 def _context(board: Board, options: Options, target: Target) -> dict[str, Any]:
     """Return the values for the templates that follow from the choices alone."""
     vendor = sorted(name for name, content in target.sources.items() if "MMCME2_BASE" in content)
-    sources = sorted({f"{ENGINE}.v", f"{target.module}.v", *target.sources})
+    sources = sorted({f"{target.engine}.v", f"{target.module}.v", *target.sources})
     return {
         "board": board, "target": target, "name": f"inceptionn_{board.name.replace('-', '_')}",
         "version": distribution_version("inceptionn"), "part": target.part or ANY_PART,
         "top": target.top or target.module, "sources": sources, "vendor_sources": vendor,
         "lint_sources": [source for source in sources if source not in vendor],
         "interfaces": () if target.top else target.interfaces,
-        "reset_cycles": Top.RESET, "engine": ENGINE,
+        "reset_cycles": Top.RESET, "engine": target.engine,
         "registers": registers_of(options.codec, options.bf16),
         "arguments": arguments(board, options, target), **register_context(options.codec, options.bf16),
         **target.context,

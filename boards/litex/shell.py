@@ -26,15 +26,14 @@ class LitexShell(wiring.Component):
 
         s_axis_tx ─► lossy queue ─► compression engine ───────────────────────► m_axis_tx
         m_axis_rx ◄─ queue ◄─────── decompression engine ◄─ lossy queue ◄────── s_axis_rx
-                                                            (8 lanes)
 
     LiteEth's MAC loses data if its stream waits on receive, so ``tready`` of both inputs is always high, and
     a frame that finds no room is dropped, whole. On transmit it ignores ``error`` and would send any frame
     with a good check sequence, so a bad frame leaves on neither side: one from the host is dropped before
     the engine, one from the wire after it, as is one with a malformed block; the engine counts these.
 
-    The stores of engines of one lane replace the lossy queues, which saves 16 block RAMs of an ECP5. Bad
-    frames are dropped there, and no register counts them.
+    That is so with 8 lanes. An engine of one lane stores frames itself, so it needs no lossy queue, and an
+    ECP5 has 16 block RAMs more to spare. It drops a bad frame before any register counts it.
 
     Throughput: one beat per cycle into each queue, then as the engine. A frame leaves without a gap. Latency
     of a queue: the frame and 6 cycles.

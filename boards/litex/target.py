@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """LiteX: the engine pair as a ``LiteXModule``, and a design with two LiteEth MACs around it."""
 
-from typing import Any
-
 from inceptionn.hdl.control.registers import ADDRESS_WIDTH
 
-from ..board import Board, Clock, Interface, Options, RegisterAccess, Reset, Target
+from ..board import ENGINE, Board, Clock, Interface, Options, RegisterAccess, Reset, Target
 from ..templates import render
 from .shell import STORE_BYTES, LitexShell
 
@@ -17,15 +15,12 @@ _MODULE = "inceptionn_litex"
 def _target(board: Board, options: Options) -> Target:
     on = ("clk", ("rst",))
     shape = options.shape
-    context: dict[str, Any] = {
+    context = {
         "width": shape.bits,
         "lanes": shape.lanes,
         "address_width": ADDRESS_WIDTH,
         "longest": STORE_BYTES - shape.bytes,
     }
-    if shape.serial:  # the shell has the engines
-        files = [f"{_MODULE}.v"]
-        context |= {"engine": _MODULE, "sources": files, "lint_sources": files}
     return Target(
         module=_MODULE,
         make=lambda: LitexShell(shape),
@@ -40,6 +35,7 @@ def _target(board: Board, options: Options) -> Target:
         ),
         part=options.part or "",
         parameters={},
+        engine=_MODULE if shape.serial else ENGINE,
         extras={name: render(f"litex/{name}.j2", context) for name in ("module.py", "target.py")},
         context=context,
     )
