@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Inline devices in simulation: alone, facing each other, overloaded, and reset on one side."""
 
-import random
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from plain_frames import frames_of, in_order
 from refusals import refused
 
 from inceptionn.boards.access.inline import InlineBus
@@ -22,22 +21,6 @@ from inceptionn.wire import DEFAULT_BF16_TOS
 
 ROOT = Path(__file__).parents[2]
 BF16_CAPTURE = ROOT / DEFAULT_CAPTURE.with_name("bf16.pcap")
-
-
-def frames_of(count: int, seed: int = 1) -> list[bytes]:
-    """Frames that no engine touches, each with its number and a check of its own."""
-    source = random.Random(seed)
-    made = []
-    for number in range(count):
-        body = number.to_bytes(4, "big") + source.randbytes(source.choice((40, 60, 200, 1400)))
-        made.append(packets.ethernet(body + zlib.crc32(body).to_bytes(4, "big"), 0x88B5))
-    return made
-
-
-def in_order(arrived: list[bytes], sent: list[bytes]) -> bool:
-    """Every frame that arrived was sent, whole, and none came twice or before its time."""
-    rest = iter(sent)
-    return all(frame in rest for frame in arrived)
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 """An inline device of one lane between two ports on RGMII: hostile frames, resets, and links that change."""
 
 import random
-import zlib
 from collections.abc import Iterator
 
 import pytest
+from plain_frames import frames_of, in_order
 from refusals import refused
 
 from inceptionn.hdl.inline.registers import PORTS
@@ -58,13 +58,6 @@ def drain(model: InlineModel) -> dict[str, list[bytes]]:
     return left
 
 
-def marked(count: int, seed: int, longest: int = 1400) -> list[bytes]:
-    """Frames that no engine touches, each with a check of its own."""
-    source = random.Random(seed)
-    bodies = [source.randbytes(source.choice((50, 60, 200, longest))) for _ in range(count)]
-    return [packets.ethernet(body + zlib.crc32(body).to_bytes(4, "big"), 0x88B5) for body in bodies]
-
-
 def datagrams(model: InlineModel, count: int, seed: int) -> tuple[list[bytes], list[bytes]]:
     """Tagged gradients as the host sends them, and as they go over the wire."""
     source = random.Random(seed)
@@ -77,7 +70,7 @@ def datagrams(model: InlineModel, count: int, seed: int) -> tuple[list[bytes], l
 def passes_all(model: InlineModel, seed: int) -> None:
     """Frames of either kind pass both ways, and gradients leave compressed and come restored."""
     host, wire = datagrams(model, 4, seed)
-    plain = marked(6, seed, 300)
+    plain = frames_of(6, seed, 300)
     for frame in [*plain, *host]:
         model.send("host", frame)
     for frame in [*plain, *wire]:
@@ -122,7 +115,7 @@ def test_one_clock_is_reset_in_traffic(device: InlineModel, domain: int) -> None
     """What leaves was sent, whole and in its order; afterwards everything passes again."""
     source = random.Random(domain)
     for number in range(5):
-        there, back = marked(12, 2 * number), marked(12, 2 * number + 1)
+        there, back = frames_of(12, 2 * number), frames_of(12, 2 * number + 1)
         for port, frames in zip(PORTS, (there, back), strict=True):
             for frame in frames:
                 device.send(port, frame)
@@ -132,8 +125,7 @@ def test_one_clock_is_reset_in_traffic(device: InlineModel, domain: int) -> None
         device.reset(domain, False)
         left = drain(device)
         for frames, sent in ((left["network"], there), (left["host"], back)):
-            rest = iter(sent)
-            assert all(frame in rest for frame in frames)
+            assert in_order(frames, sent)
         passes_all(device, number)
 
 
@@ -143,7 +135,7 @@ def test_links_change_in_traffic(device: InlineModel) -> None:
     speeds = dict.fromkeys(PORTS, 100)
     changes = [(port, speed) for speed in (1000, 10, 100, 1000) for port in PORTS]
     for number, (port, speed) in enumerate(changes):
-        sent = {each: marked(10, 100 + 2 * number + place) for place, each in enumerate(PORTS)}
+        sent = {each: frames_of(10, 100 + 2 * number + place) for place, each in enumerate(PORTS)}
         for each, frames in sent.items():
             for frame in frames:
                 device.send(each, frame)
@@ -155,8 +147,7 @@ def test_links_change_in_traffic(device: InlineModel) -> None:
         speeds[port] = speed
         left = drain(device)
         for there, back in (PORTS, PORTS[::-1]):
-            rest = iter(sent[back])
-            assert all(frame in rest for frame in left[there])
+            assert in_order(left[there], sent[back])
         passes_all(device, number)
         links = device.registers["LINKS"]
         for each, now in speeds.items():
@@ -170,7 +161,7 @@ def test_no_link(device: InlineModel, port: str) -> None:
     """Frames for a port without a link stop nothing; its registers say so."""
     (other,) = {*PORTS} - {port}
     device.link(port, None)
-    for frame in marked(80, 1):
+    for frame in frames_of(80, 1):
         device.send(other, frame)
     drain(device)
     assert device.registers["LINKS"][f"{port.upper()}_UP"].get(device.read("LINKS")) == 0
