@@ -98,7 +98,7 @@ def lines() -> list[dict[str, Any]]:
         return {"what": "loss", "system": system, "seed": seed, "curve": [(0, 9.0, 0.0), *places]}
 
     def time(system: str, **times: float) -> dict[str, Any]:
-        given = {"rate": 1e8, "delay": "0us", "delay_s": 0.0}
+        given = {"rate": 1e8, "delay": "0us"}
         return {"what": "time", "system": system, "seconds": {k: [v] for k, v in times.items()}, **given}
 
     trainings = [loss("h16:raw", 3.0, 1e6, 0), loss("h16:raw", 3.2, 1e6, 1), loss("ddp:raw", 2.0, 16e6, 0)]

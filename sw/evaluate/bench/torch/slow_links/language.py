@@ -63,7 +63,8 @@ class Text:
         if len(data) < least:
             raise ValueError(f"{path} has {len(data):,} bytes of text; {ranks} ranks need {least:,}")
         codes = np.frombuffer(data, np.uint8)
-        held, part = len(codes) // 20, (len(codes) - len(codes) // 20) // ranks
+        held = len(codes) // 20
+        part = (len(codes) - held) // ranks
         self.context, self._part = context, codes[part * rank : part * (rank + 1)]
         starts = np.linspace(0, held - context - 1, TESTED).astype(int)
         self.test = self._windows(codes[-held:], starts)

@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 RATE, RISE = 2e-3, 32
 """Of AdamW, and the steps in which the rate rises to it."""
 START = 2
-"""The first step in which PowerSGD compresses: the fewest with its error feedback."""
+"""Steps in which PowerSGD sends raw values: the fewest with its error feedback."""
 PART = 64
 """Windows of the test set that are evaluated at a time."""
 ROUND = 16
@@ -34,9 +34,9 @@ ROUND = 16
 
 
 class Training:
-    """This rank's part of a training by a `System`."""
+    """This rank's part of a training by a `System`; ``every``: inner steps in place of the system's."""
 
-    def __init__(self, case: dict[str, Any]) -> None:
+    def __init__(self, case: dict[str, Any], every: int | None = None) -> None:
         self.system, size = System.of(case["system"]), SIZES[case["size"]]
         self.seed, self.batch = case["seed"], size.batch
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
@@ -48,7 +48,7 @@ class Training:
         self.steps, self._said = 0, time.monotonic()
         self.diloco = self.ddp = None
         if self.system.every:
-            every = case.get("every", self.system.every)
+            every = every or self.system.every
             self.diloco = DiLoCo(self.model, self.optimizer, every, **self.system.settings)
         else:
             self.ddp = self._wrapped()
@@ -118,43 +118,38 @@ def sum_of_ranks(value: float) -> float:
 
 
 def timed(case: dict[str, Any]) -> dict[str, Any]:
-    """Measure seconds of an inner step, and of the exchange after several or in it: of the slowest rank.
-
-    Also counts the bytes of an exchange.
-    """
-    training = Training({**case, "every": 1})
+    """Measure an inner step and the exchange in it or after several: seconds at the slowest rank, bytes."""
+    training = Training(case, every=1)
+    inner, ddp = training.inner, training.ddp
     if training.diloco is not None:
-        before = min(training.system.every, ROUND) - 1
+        exchange: Callable[[], Any] = training.diloco.step
 
-        def others() -> None:
-            for _ in range(before):
-                training.inner()
+        def before() -> None:
+            for _ in range(min(training.system.every, ROUND) - 1):
+                inner()
 
-        last: Callable[[], Any] = training.diloco.step
-        calls: dict[str, Callable[[], Any]] = {
-            "others": others, "computation": training.inner, "exchange": last,
-        }  # fmt: skip
+        calls = {"before": before, "computation": inner, "exchange": exchange}
     else:
-        assert training.ddp is not None
-        ddp = training.ddp
+        assert ddp is not None
+        exchange = inner
 
         def alone() -> None:
             with ddp.no_sync():
-                training.inner()
+                inner()
 
-        others, last = training.inner, training.inner
-        calls = {"step": training.inner, "computation": alone}
-    every: list[Any] = [None] * training.ranks
-    dist.all_gather_object(every, in_turns(calls, case["steps"]))
+        calls = {"step": inner, "computation": alone}
+    ranks: list[Any] = [None] * training.ranks
+    dist.all_gather_object(ranks, in_turns(calls, case["steps"]))
     seconds = {
-        name: [max(turn) for turn in zip(*(each[name] for each in every), strict=True)]
+        name: [max(turn) for turn in zip(*(each[name] for each in ranks), strict=True)]
         for name in calls
-        if name != "others"
+        if name != "before"
     }
-    others()
+    if "before" in calls:
+        calls["before"]()
     dist.barrier()
     sent = bytes_sent()
-    last()
+    exchange()
     dist.barrier()
     return {**case, "seconds": seconds, "sent": sum_of_ranks(bytes_sent() - sent) / training.ranks}
 

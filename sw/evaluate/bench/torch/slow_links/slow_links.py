@@ -21,7 +21,7 @@ from .tables import chart, losses_table, times_tables
 
 TEXT = Path("/usr/share/dictd/gcide.dict.dz")
 """Debian's dict-gcide: 40 MB, the Collaborative International Dictionary of English, GPL 2 or later."""
-RANK = "inceptionn.evaluate.bench.torch.slow_links.rank"
+RANK = f"{__package__}.rank"
 PORT, TIMEOUT = 29550, 300.0
 """Where the ranks meet, and the seconds without progress after which one gives up."""
 PATIENCE = 400.0
@@ -30,7 +30,7 @@ PARTS = ("losses", "times")
 SPREAD = 1.4
 """A point of a training's curve has so many times the steps of the point before it, or more."""
 BURST = 16 * 1024
-"""Bytes that pass a link at once. `Network`'s own are as many as a compressed exchange of the small model."""
+"""Bytes that may pass a link at once. `Network` lets a whole compressed exchange of the small model pass."""
 
 
 class Links(Network):
@@ -49,7 +49,7 @@ def slow_links(
     rates: Annotated[str, report.listed("Bits per second of the links.")] = "50m,200m,1g",
     delays: Annotated[str, report.listed("One way, of each link, such as 1ms,20ms; needs netem.")] = "0us",
     systems: Annotated[
-        str, report.listed("ddp or h and its steps, : and what carries the values.")
+        str, report.listed("Of DDP, or of local updates by their steps, such as ddp:fp16 or h16:k5.")
     ] = ",".join(WORDS),
     size: Annotated[Literal["small", "large"], typer.Option(help="0.5 or 11 million parameters.")] = "small",
     steps: Annotated[int, report.whole(8, 100_000, "Inner steps of each training.")] = 512,
@@ -85,7 +85,9 @@ def slow_links(
     try:
         for word in words:
             System.of(word)
-        waits = [(word, seconds_of(word)) for word in report.words(delays, "--delays", "delays")]
+        waits = report.words(delays, "--delays", "delays")
+        for wait in waits:
+            seconds_of(wait)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     bits = report.rates(rates)
@@ -101,16 +103,16 @@ def slow_links(
         for word in words
     ] if "losses" in chosen else []  # fmt: skip
     times = [{"what": "time", "system": word, "seed": seed, "steps": timed, **common} for word in words]
-    links = [(rate, *wait) for wait in waits for rate in bits] if "times" in chosen else []
+    links = [(rate, wait) for wait in waits for rate in bits] if "times" in chosen else []
     lines: list[dict[str, Any]] = []
     with new_progress(study.console) as progress, ExitStack() as at_the_end:
         at_the_end.callback(finished, study, steps, hosts, size, text, lines)
         bar = progress.add_task("", total=len(losses) + len(links) * len(times))
-        for rate, delay, delay_s in [(None, "0us", 0.0)] * bool(losses) + links:
-            with Links(hosts, rate, delay=delay_s or None) as network:
+        for rate, delay in [(None, "0us")] * bool(losses) + links:
+            with Links(hosts, rate, delay=delay) as network:
                 plan = {"timeout": TIMEOUT, "cases": losses if rate is None else times}
                 for line in torch_lines_of(network, RANK, plan, PORT, PATIENCE):
-                    lines.append({**line, "rate": rate, "delay": delay, "delay_s": delay_s})
+                    lines.append({**line, "rate": rate, "delay": delay})
                     progress.update(bar, advance=1, description=f"{line['what']}: {line['system']}")
 
 
@@ -123,10 +125,9 @@ def finished(
         study.show(table)
     study.show(*times_tables(lines, steps))
     points = (
-        {"what": line["what"], "system": line["system"], "seed": line["seed"], "steps": steps}
-        | {"loss": loss, "sent": sent}
+        {**{name: line[name] for name in ("what", "system", "seed")}, "steps": at, "loss": loss, "sent": sent}
         for line in where(lines, what="loss")
-        for steps, loss, sent in line["curve"]
+        for at, loss, sent in line["curve"]
     )
     study.rows = [*points, *map(flat, where(lines, what="time"))]
     study.facts |= {"hosts": hosts, "size": size, "lines": lines}

@@ -61,7 +61,7 @@ class System(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Arguments of `CompressState` or `DiLoCo`; of raw local updates, too."""
+        """Arguments of `CompressState`, which raw DDP has none of, or of `DiLoCo`."""
         if self.k:
             feedback = False if self.variant == "plain" else None
             scale = "tensor" if self.variant == "tensor" else "auto"

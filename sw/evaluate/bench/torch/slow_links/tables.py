@@ -10,6 +10,7 @@ import numpy as np
 from .....commands.console import Table
 from .....commands.study import Curve, Draw, Panel, panels
 from .....netns import rate_text
+from .....netns import seconds as seconds_of
 from ...common.rows import Row, groups, where
 from .systems import System
 
@@ -26,11 +27,11 @@ class Trained(NamedTuple):
     finals: Sequence[float]
 
     def after(self, steps: float) -> str:
-        """Return the loss after so many steps, or bytes of `sent`, as a table shows it."""
+        """Return the loss after so many steps, as a table shows it."""
         return self._read(self.steps, steps)
 
     def after_bytes(self, sent: float) -> str:
-        """Return the loss after so many bytes likewise."""
+        """Return the loss after so many bytes that a rank has sent, likewise."""
         return self._read(self.sent, sent)
 
     def _read(self, places: Sequence[float], at: float) -> str:
@@ -66,7 +67,7 @@ def losses_table(lines: Sequence[Row]) -> Table | None:
     if not found:
         return None
     against = reference(list(found))
-    budget, raw = found[against].sent[-1], max(each.sent[-1] for each in found.values())
+    budget, most = found[against].sent[-1], max(each.sent[-1] for each in found.values())
     title = f"Loss of the test set, nats per byte; means of {len(found[against].finals)} seed(s)"
     names = ("", "after all steps", "least, most", "MB sent by a rank", "ratio to the most")
     table = Table(title, *names, f"after {budget / 1e6:.1f} MB")
@@ -74,7 +75,7 @@ def losses_table(lines: Sequence[Row]) -> Table | None:
         sent = each.sent[-1]
         table.add_row(
             System.of(system).name, f"{mean(each.finals):.4f}",
-            f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{raw / sent:.1f}",
+            f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{most / sent:.1f}",
             each.after_bytes(budget),
         )  # fmt: skip
     return table
@@ -89,20 +90,24 @@ def seconds(line: Row) -> tuple[float, float]:
     return computation, times["exchange"] / System.of(line["system"]).every
 
 
-def link(line: Row) -> str:
-    """Return the name of a link."""
-    return rate_text(line["rate"]) + (f", {line['delay']} a link" if float(line["delay_s"]) else "")
+def by_link(lines: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the lines of times by the name of their link."""
+    found = groups(where(lines, what="time"), "rate", "delay")
+    return {
+        rate_text(rate) + (f", {delay} a link" if seconds_of(delay) else ""): several
+        for (rate, delay), several in found.items()
+    }
 
 
 def times_tables(lines: Sequence[Row], steps: int) -> list[Table]:
     """Tabulate, for each link, the time of a step, utilisation, and the loss at equal time."""
     found, tables = trained(lines), []
-    for (_, _), several in groups(where(lines, what="time"), "rate", "delay_s").items():
+    for link, several in by_link(lines).items():
         times = {line["system"]: seconds(line) for line in several}
         against = reference(list(times))
         budget = steps * sum(times[against])
         table = Table(
-            f"{link(several[0])}: a step of the training, and the loss after {budget:.0f} s",
+            f"{link}: a step of the training, and the loss after {budget:.0f} s",
             "", "computation, ms", "exchange, ms", "utilisation, %", f"{steps} steps, s", "loss",
         )  # fmt: skip
         for system, (computation, exchange) in times.items():
@@ -125,13 +130,13 @@ def chart(lines: Sequence[Row]) -> Draw:
         for system, each in found.items()
     ]
     every = [Panel(curves=bytes_, axes={"xscale": "log", "xlabel": "MB sent by a rank", **label})]
-    for (_, _), several in groups(where(lines, what="time"), "rate", "delay_s").items():
+    for link, several in by_link(lines).items():
         curves = []
         for line in several:
             if line["system"] in found:
                 each, step = found[line["system"]], sum(seconds(line))
                 times = [steps * step for steps in each.steps[1:]]
                 curves.append(Curve(System.of(line["system"]).name, times, each.losses[1:]))
-        axes = {"xscale": "log", "xlabel": f"seconds at {link(several[0])}", **label}
+        axes = {"xscale": "log", "xlabel": f"seconds at {link}", **label}
         every.append(Panel(curves=curves, axes=axes))
     return panels(every, columns=4)
