@@ -8,6 +8,7 @@ test of the bench runs on it in a folder of its own.
 """
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -32,6 +33,7 @@ DEFAULT_SEED = 1
 
 _PARAMETERS = "INCEPTIONN_BENCH_PARAMETERS"
 _LOG_TAIL = 40
+_log = logging.getLogger(__name__)
 
 
 class BenchFailure(AssertionError):
@@ -187,7 +189,7 @@ def run_bench(
     coverage : a file for the lines and toggles of the Verilog that the run reached, as Verilator writes it.
 
     Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
-    the run's folder with its log then stays. Raises :class:`ToolMissing` or
+    the run's folder with its log then stays. Otherwise the log is logged (INFO). Raises :class:`ToolMissing` or
     :class:`~inceptionn.sim.models.tools.ToolError` for a simulator that is missing or fails to build, and
     ``ValueError`` for an unknown simulator or wave format.
     """
@@ -228,6 +230,7 @@ def run_bench(
         shutil.copyfile(folder / "coverage.dat", coverage)
     tests = _outcomes(results)
     _check_passed(tests, log, f"{bench.name} on {module} ({simulator}, seed {seed})")
+    _log.info("%s", log.read_text(errors="replace"))
     shutil.rmtree(folder)
     return tests
 
