@@ -12,6 +12,20 @@ Vivado's ``-control_set_opt_threshold`` does the same. The flip-flops of a slice
 of a tile have only two resets. The NIC with planes had 267 different resets. nextpnr spent 53 of 67 minutes
 on finding legal places for them, and its nets became 1.7 times as long on the way.
 """
+SMALL_ENABLED, SMALL_RESET = 4, 8
+"""`LEAST_ENABLED` and `LEAST_RESET` in a small part, which has no look-up tables to spare."""
+LEAST_CHAIN = 10
+"""Bits from which a comparison is a carry chain in a small part: its two ends take four look-up tables more."""
+_SAVING = (
+    "proc",
+    # Yosys merges equal synchronisers of a reset. The one left is far from one of the two ports.
+    "setattr -set keep 1 *_caught*/t:$*dff*",
+    "flatten",
+    "opt_expr",
+    "opt_clean",
+    "select -set comparisons t:$lt t:$le t:$gt t:$ge",
+    f"techmap @comparisons r:A_WIDTH<{LEAST_CHAIN} %i r:B_WIDTH<{LEAST_CHAIN} %i",
+)
 
 # The kinds of flip-flop of the ECP5, with the initial values they support, as in `map_ffs` of `synth_ecp5`.
 _FLIP_FLOPS = (
@@ -20,16 +34,18 @@ _FLIP_FLOPS = (
 )  # fmt: skip
 
 
-def synthesis(top: str, netlist: str) -> str:
+def synthesis(top: str, netlist: str, *, small: bool = False) -> str:
     """Write the Yosys commands that map the loaded design, with module ``top``.
 
-    They write the file ``netlist``.
+    They write the file ``netlist``. ``small`` saves look-up tables, for a part that the design may fill.
     """
     cells = " ".join(f"-cell {kind}" for kind in _FLIP_FLOPS)
+    enabled, reset = (SMALL_ENABLED, SMALL_RESET) if small else (LEAST_ENABLED, LEAST_RESET)
     return "; ".join(
         (
+            *(_SAVING if small else ()),
             f"synth_ecp5 -top {top} -run begin:map_ffs",
-            f"dfflegalize {cells} -mince {LEAST_ENABLED} -minsrst {LEAST_RESET}",
+            f"dfflegalize {cells} -mince {enabled} -minsrst {reset}",
             f"synth_ecp5 -top {top} -run map_ffs: -json {netlist}",
         )
     )

@@ -75,7 +75,8 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        from_fabric = top.fabric_clocks() + synthesize(rtlil, folder, _prefixed(note, "synthesize"))
+        global_resets = synthesize(rtlil, folder, _prefixed(note, "synthesize"), small=lanes == 1)
+        from_fabric = top.fabric_clocks() + global_resets
         routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note)
         best = _best(routes, len(seeds))
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
@@ -193,9 +194,8 @@ def build(
     """Build the inline device's bitstream for a board, with Yosys, nextpnr and ecppack.
 
     A seed takes 20 to 40 minutes of one processor and 3 GB with engines of 8 lanes, five with engines of one,
-    and with --codec none one to two. The command
-    fails if routing fails, or if a clock misses its target or has no constraint. Ctrl-C and SIGTERM leave no
-    files.
+    and with --codec none one to two. The command fails if routing fails, or if a clock misses its target or
+    has no constraint. Ctrl-C and SIGTERM leave no files.
     """
     if not out:
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")

@@ -138,10 +138,13 @@ def _last_line(path: Path) -> str:
     return " ".join(next((line for line in reversed(lines) if line.strip()), "").split())[:90]
 
 
-def synthesize(rtlil: str, folder: Path, note: Note) -> int:
-    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL; return its resets on global nets."""
+def synthesize(rtlil: str, folder: Path, note: Note, *, small: bool) -> int:
+    """Write the ECP5 netlist ``inline.json`` of a design in RTLIL; return its resets on global nets.
+
+    ``small``: as for `inceptionn.boards.ecp5.synthesis`.
+    """
     (folder / f"{NAME}.il").write_text(rtlil)
-    script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json')}"
+    script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json', small=small)}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
     netlist = folder / f"{NAME}.json"
     design = json.loads(netlist.read_text())

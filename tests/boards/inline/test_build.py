@@ -15,10 +15,14 @@ from typing import Any
 
 import pytest
 from amaranth.build import Platform
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from programs import runs
 from refusals import refused
 
+from inceptionn.boards.ecp5 import synthesis
 from inceptionn.boards.inline import flow
 from inceptionn.boards.inline.build import MARGIN, build_device
 from inceptionn.boards.inline.flow import BuildError, Clock, clocks_of, crossings_of, fabric_clocks_of, run
@@ -27,6 +31,9 @@ from inceptionn.boards.inline.readme import readme
 from inceptionn.boards.inline.recipes import RECIPES
 from inceptionn.boards.inline.top import OSCILLATOR_HZ, InlineTop, PowerUp, mdc_half
 from inceptionn.cli import main
+from inceptionn.hdl.attach.async_queue import AsyncQueue
+from inceptionn.hdl.verilog import to_rtlil
+from inceptionn.hdl.yosys import yosys_path
 
 TARGET = {"clk": 50_000_000, "mac_clk": 125_000_000}
 FMAX = {
@@ -116,6 +123,36 @@ def test_a_part_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     platform = RECIPES["versa-ecp5-5g"].platform()
     with pytest.raises(BuildError, match=r"does not fit the LFE5UM5G-45F: 49,871 of 43,848 LUT4$"):
         flow.route(platform, tmp_path, 1, TARGET, 0, lambda text: None)
+
+
+class Ports(wiring.Component):
+    """Two queues between the same two clocks, as those of two ports."""
+
+    clk: In(1)
+    rst: In(1)
+    i: In(stream.Signature(8)).array(2)
+    o: Out(stream.Signature(8)).array(2)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.domains.other = ClockDomain()
+        m.d.comb += [ClockSignal("other").eq(self.clk), ResetSignal("other").eq(self.rst)]
+        for port in range(2):
+            m.submodules[f"port{port}"] = queue = AsyncQueue(8, 8, write_domain="sync", read_domain="other")
+            wiring.connect(m, queue.i, wiring.flipped(self.i[port]))
+            wiring.connect(m, wiring.flipped(self.o[port]), queue.o)
+        return m
+
+
+@pytest.mark.parametrize(("small", "expected"), [(False, 4), (True, 8)])
+def test_ports_share_no_synchroniser_in_a_small_part(small: bool, expected: int, tmp_path: Path) -> None:
+    """Two registers for each port and clock, which Yosys would merge."""
+    (tmp_path / "top.il").write_text(to_rtlil(Ports(), "top"))
+    commands = f"read_rtlil top.il; {synthesis('top', 'top.json', small=small)}"
+    flow.run([yosys_path(), "-p", commands], tmp_path, "yosys.log")
+    cells = json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["cells"]
+    found = [name for name in cells if re.search(r"_caught\$\d+\.stage\d_TRELLIS_FF_Q$", name)]
+    assert len(found) == expected
 
 
 def test_clocks_from_the_fabric() -> None:
@@ -336,7 +373,7 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch, elaborated_once: None) -
     def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
         return flow.Routed(seed, "", (Clock("clk", 50, reached[seed], "a.b -> a.c"),), {}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args, **options: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     with pytest.raises(BuildError, match=r"with seed 2, the best of 2: clk 49\.5 of 50 MHz, a\.b -> a\.c"):
         build_device(RECIPES["ecpix5-85f"], None, [1, 2])
@@ -350,7 +387,7 @@ def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch, e
         (folder / f"nextpnr-{seed}.log").write_text(f"{log}       0.0{seed}       0.03|\n")
         return flow.Routed(seed, "", (Clock("clk", 50, 60 + seed),), {}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args, **options: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
     monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
@@ -430,7 +467,7 @@ def test_a_seed_that_fails(
         (folder / f"nextpnr-{seed}.log").touch()
         return flow.Routed(seed, "", (Clock("clk", 50, 100),), {"LUT4": (1, 2)}, {})
 
-    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args: 0)
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args, **options: 0)
     monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
     monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
     monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
