@@ -12,7 +12,7 @@ Vivado's ``-control_set_opt_threshold`` does the same. The flip-flops of a slice
 of a tile have only two resets. The NIC with planes had 267 different resets. nextpnr spent 53 of 67 minutes
 on finding legal places for them, and its nets became 1.7 times as long on the way.
 """
-SMALL_ENABLED, SMALL_RESET = 4, 8
+SMALL_ENABLED, SMALL_RESET = 8, 32
 """`LEAST_ENABLED` and `LEAST_RESET` in a small part, which has no look-up tables to spare."""
 LEAST_CHAIN = 10
 """Bits from which a comparison is a carry chain in a small part: its two ends take four look-up tables more."""

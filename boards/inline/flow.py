@@ -26,6 +26,12 @@ ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
 """With the static placer the engines' clock is faster than with nextpnr's default: 80 in place of 75 MHz with
 seed 1, in about the same time. router1 stalled in congestion.
 """
+_UNDEFINED = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i"
+"""A word that is read while it is written is any: `BlockRam` promises no more, Amaranth's read ports the old one.
+
+Without this, Yosys gives each block RAM of the ECP5 registers for the word and its address, and compares
+addresses on the way to it. All memories are `BlockRam`'s.
+"""
 _LIMIT = 6 * 3600
 """Seconds after which a tool is stopped. The slowest run takes 40 minutes of processor time."""
 _LOOK = 0.5
@@ -144,7 +150,7 @@ def synthesize(rtlil: str, folder: Path, note: Note, *, small: bool) -> int:
     ``small``: as for `inceptionn.boards.ecp5.synthesis`.
     """
     (folder / f"{NAME}.il").write_text(rtlil)
-    script = f"read_rtlil {NAME}.il; {synthesis(NAME, f'{NAME}.json', small=small)}"
+    script = f"read_rtlil {NAME}.il; {_UNDEFINED}; {synthesis(NAME, f'{NAME}.json', small=small)}"
     run([yosys_path(), "-p", script], folder, "yosys.log", note)
     netlist = folder / f"{NAME}.json"
     design = json.loads(netlist.read_text())

@@ -207,6 +207,8 @@ def test_every_pin_and_clock_of_a_board(name: str, elaborated_once: None) -> Non
     plan = recipe.platform().build(InlineTop(recipe, None), name="inline", do_build=False, emit_src=False)
     pins, rtlil = (plan.files[f"inline.{kind}"] for kind in ("lpf", "il"))
     text, netlist = (part.decode() if isinstance(part, bytes) else part for part in (pins, rtlil))
+    memories = len(re.findall(r"^  memory ", netlist, re.MULTILINE))
+    assert netlist.count(r"attribute \no_rw_check 1") == memories > 0, "one promises the old word"
     sites = [line.split('"')[3] for line in text.splitlines() if line.startswith("LOCATE")]
     assert len(sites) == len(set(sites))
     for port in (recipe.host, recipe.network):
