@@ -27,10 +27,10 @@ ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
 seed 1, in about the same time. router1 stalled in congestion.
 """
 _UNDEFINED = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i"
-"""A word that is read while it is written is any: `BlockRam` promises no more, Amaranth's read ports the old one.
+"""A word that is read while it is written is any.
 
-Without this, Yosys gives each block RAM of the ECP5 registers for the word and its address, and compares
-addresses on the way to it. All memories are `BlockRam`'s.
+Amaranth's read ports promise the old word, for which Yosys gives each block RAM registers and a comparison of
+addresses. All memories are those of `inceptionn.hdl.parts.memory`, which promise nothing.
 """
 _LIMIT = 6 * 3600
 """Seconds after which a tool is stopped. The slowest run takes 40 minutes of processor time."""
