@@ -8,10 +8,13 @@ test-exhaustive` runs all.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from amaranth.hdl import Module, Signal
 
 from inceptionn.hdl.catalogue import CATALOGUE, Entry
+from inceptionn.hdl.parts.memory import BlockRam
 from inceptionn.sim.runner import run_bench
 
 FOLDER = Path(__file__).parent
@@ -31,6 +34,14 @@ SLOW = {
     *("flow_sharing", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC still run."""
+WITH_RAM = {
+    **dict.fromkeys(("frame_queue", "flow_table", "block_store", "raw_ring"), 0),
+    **dict.fromkeys(("packet_dispatch", "packet_collect", "compression_engine"), 0),
+    **dict.fromkeys(("serial_compression_engine", "bf16_serial_compression_engine"), 0),
+    **dict.fromkeys(("serial_decompression_engine", "bf16_serial_decompression_engine"), 0),
+    "counters": 5,
+}
+"""What has block RAM itself, or in parts that have no bench; and the variant that has it."""
 FEW = {"counters": (0, 4, 5), "registers": (0,)}
 """Variants of the counters that `make test-all` runs: both directions, with few and most, and one lane."""
 
@@ -54,6 +65,28 @@ def variants() -> Iterator[object]:
 
 @pytest.mark.parametrize(("entry", "variant"), list(variants()))
 def test_bench(entry: Entry, variant: int) -> None:
+    (bench,) = FOLDER.rglob(f"bench_{entry.bench}.py")
+    run_bench(entry.make(variant), entry.name, bench, parameters=entry.parameters(variant))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "variant"), WITH_RAM.items())
+def test_no_word_counts_that_is_read_while_it_is_written(
+    name: str, variant: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block RAM's word is then undefined; here it is inverted."""
+    elaborate = BlockRam.elaborate
+
+    def inverting(ram: BlockRam, platform: Any) -> Module:
+        m = elaborate(ram, platform)
+        struck = Signal()
+        m.d.sync += struck.eq(ram.write & (ram.write_address == ram.read_address))
+        with m.If(struck):
+            m.d.sync += ram.probes["output"].eq(~ram.probes["found"])
+        return m
+
+    monkeypatch.setattr(BlockRam, "elaborate", inverting)
+    entry = CATALOGUE[name]
     (bench,) = FOLDER.rglob(f"bench_{entry.bench}.py")
     run_bench(entry.make(variant), entry.name, bench, parameters=entry.parameters(variant))
 
