@@ -15,7 +15,10 @@ on finding legal places for them, and its nets became 1.7 times as long on the w
 SMALL_ENABLED, SMALL_RESET = 8, 32
 """`LEAST_ENABLED` and `LEAST_RESET` in a small part, which has no look-up tables to spare."""
 LEAST_CHAIN = 10
-"""Bits from which a comparison is a carry chain in a small part: its ends take four look-up tables."""
+"""In a small part, a comparison of at least so many bits is a carry chain, and a narrower one gates.
+
+The two ends of a chain take four look-up tables beside its bits.
+"""
 _SAVING = (
     "proc",
     # Yosys merges equal synchronisers of a reset. The one left is far from one of the two ports.

@@ -189,7 +189,7 @@ def run_bench(
     coverage : a file for the lines and toggles of the Verilog that the run reached, as Verilator writes it.
 
     Returns the tests that ran. Raises :class:`BenchFailure` if one failed, none ran, or the simulation died;
-    the run's folder with its log then stays. Otherwise the log is logged (INFO). Raises
+    the run's folder with its log then stays. The log of a pass goes to this module's logger (INFO). Raises
     :class:`ToolMissing` or :class:`~inceptionn.sim.models.tools.ToolError` for a simulator that is missing
     or fails to build, and ``ValueError`` for an unknown simulator or wave format.
     """

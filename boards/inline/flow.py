@@ -27,10 +27,10 @@ ROUTE_OPTIONS = ("--placer", "static", "--router", "router2")
 seed 1, in about the same time. router1 stalled in congestion.
 """
 _UNDEFINED = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:CLK_ENABLE=1 %i"
-"""A word that is read while it is written is any.
+"""Tell Yosys that a word which is read while it is written may have any value.
 
 Amaranth's read ports promise the old word, for which Yosys gives each block RAM registers and a comparison of
-addresses. All memories are those of `inceptionn.hdl.parts.memory`, which promise nothing.
+addresses. All memories of the device are those of `inceptionn.hdl.parts.memory`, which leave it undefined.
 """
 _LIMIT = 6 * 3600
 """Seconds after which a tool is stopped. The slowest run takes 40 minutes of processor time."""
