@@ -17,12 +17,14 @@ from .rooted import bcast_comp, ibcast_comp, ireduce_comp, reduce_comp
 from .settings import Op, Path, Scale, SumScale
 from .values.bfloat16 import BFloat16
 from .values.buffers import IN_PLACE
+from .values.deflated import Deflated
 from .values.stream_codec import StreamCodec, examine
 
 __all__ = [
-    "IN_PLACE", "MEAN", "SUM", "BFloat16", "CollectiveRequest", "CompressedCommunicator", "ErrorFeedback",
-    "MismatchError", "Op", "Path", "Scale", "Statistics", "StreamCodec", "SumScale", "allgather_comp",
-    "allreduce_comp", "bcast_comp", "examine", "iallgather_comp", "iallreduce_comp", "ibcast_comp",
-    "ireduce_comp", "ireduce_scatter_comp", "reduce_comp", "reduce_scatter_comp", "statistics",
+    "IN_PLACE", "MEAN", "SUM", "BFloat16", "CollectiveRequest", "CompressedCommunicator", "Deflated",
+    "ErrorFeedback", "MismatchError", "Op", "Path", "Scale", "Statistics", "StreamCodec", "SumScale",
+    "allgather_comp", "allreduce_comp", "bcast_comp", "examine", "iallgather_comp", "iallreduce_comp",
+    "ibcast_comp", "ireduce_comp", "ireduce_scatter_comp", "reduce_comp", "reduce_scatter_comp",
+    "statistics",
 ]  # fmt: skip
 __all__ += building.__all__
