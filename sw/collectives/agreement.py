@@ -24,7 +24,7 @@ from .values.wire_form import MalformedStream
 
 DEFAULT = Codec(codec="planes")
 """The codec of a collective that names none, where no NIC has another."""
-_VERSION = 3
+_VERSION = 4
 """The version of the terms; ranks with different versions cannot work together."""
 EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """The range of a rank's largest exponent."""

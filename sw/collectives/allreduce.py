@@ -7,6 +7,7 @@ import numpy as np
 
 from ..transport import Transport
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
+from .algorithms.direct import direct, fits
 from .algorithms.hierarchical import hierarchical_all_reduce
 from .algorithms.parts import Parts
 from .algorithms.ring import all_reduce_steps, ring
@@ -133,6 +134,8 @@ def _move(call: Call, place: Place | None) -> None:
             terms = tree_levels(size, settings.group_size)[-1]
         finish = None if down is form else call.settle_sum
         aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), finish)
+    elif settings.algorithm == "ring" and call.exact and fits(form, lanes, settings.sub_block):
+        direct(form, source, lanes)
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)
         ring(form, range(size), source, lanes, parts, all_reduce_steps(size))

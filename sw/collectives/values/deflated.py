@@ -14,17 +14,16 @@ from ...wire import CodecName
 from .stream_codec import check_codec
 
 try:
-    from isal import igzip_lib, isal_zlib
+    from isal import isal_zlib as _found
 except ImportError:
-    igzip_lib = isal_zlib = None
+    _found = None  # type: ignore[assignment]
 
 Lanes = NDArray[np.float32]
 
 _RAW = -15
 """Windows of 32 KiB, without zlib's header and checksum, for which TCP has its own."""
 _AS_IT_IS, _DEFLATED = 0, 1
-_ERRORS: tuple[type[Exception], ...] = (zlib.error, *(() if igzip_lib is None else (igzip_lib.IsalError,)))
-_inflater = zlib.decompressobj if isal_zlib is None else isal_zlib.decompressobj
+_library: Any = _found or zlib
 
 
 def _deflated(stream: NDArray[np.uint8]) -> bytes:
@@ -33,11 +32,11 @@ def _deflated(stream: NDArray[np.uint8]) -> bytes:
     Streams of a codec repeat bytes, but hardly strings: zlib only counts bytes, which is its fastest way with
     a gain. ISA-L, where the package ``isal`` is installed, finds both and takes a third of the time.
     """
-    if isal_zlib is not None:
-        found: bytes = isal_zlib.compress(stream, 1, _RAW)
+    if _library is not zlib:
+        found: bytes = _library.compress(stream, 1, _RAW)
         return found
     coder = zlib.compressobj(1, zlib.DEFLATED, _RAW, 9, zlib.Z_HUFFMAN_ONLY)
-    return coder.compress(stream) + coder.flush()
+    return coder.compress(stream.data) + coder.flush()
 
 
 class Deflated(StreamCodec):
@@ -123,10 +122,10 @@ class Deflated(StreamCodec):
             return view[1:]
         if form != _DEFLATED:
             raise ValueError("malformed stream at byte 0: it does not say whether it is deflated")
-        most, inflater = self.codec.max_compressed_size(count), _inflater(_RAW)
+        most, inflater = self.codec.max_compressed_size(count), _library.decompressobj(_RAW)
         try:
             inner: bytes = inflater.decompress(view[1:], most + 1)
-        except _ERRORS as error:
+        except (zlib.error, _library.error) as error:
             raise ValueError(f"malformed stream: it cannot be inflated: {error}") from None
         if len(inner) > most or not inflater.eof or inflater.unused_data:
             raise ValueError(f"malformed stream: it does not inflate to a stream of {count} values")
@@ -139,7 +138,7 @@ class Deflated(StreamCodec):
 def _packed(stream: NDArray[np.uint8], out: Any) -> memoryview:
     """Return a codec's stream deflated, in ``out`` if given, or as it is where that is shorter."""
     packed = _deflated(stream)
-    form, data = (_DEFLATED, packed) if len(packed) < stream.size else (_AS_IT_IS, memoryview(stream))
+    form, data = (_DEFLATED, packed) if len(packed) < stream.size else (_AS_IT_IS, stream.data)
     view = memoryview(bytearray(1 + len(data)) if out is None else out).cast("B")[: 1 + len(data)]
     view[0] = form
     view[1:] = data

@@ -294,11 +294,16 @@ class Compressed(WireForm):
         self.spare += sent
         del self.spare[:-_KEPT]
 
-    def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
+    def compressed(self, lanes: Lanes) -> tuple[NDArray[np.uint8], int]:
+        """Compress lanes into a buffer; return it, for `forward`, and the length of the stream in it."""
         buffer = self.buffer(lanes.size)
         start = perf_counter()
         length = self._stream(self.codec.compress(lanes, buffer), lanes, buffer)
         self.spent.codec += perf_counter() - start
+        return buffer, length
+
+    def send(self, peers: Sequence[int], lanes: Lanes, *, settle: bool = False) -> int:
+        buffer, length = self.compressed(lanes)
         self.forward(peers, buffer, length, lanes)
         if settle:
             start = perf_counter()

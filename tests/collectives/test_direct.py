@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Small sums, which every rank sends to all others: the bits of a ring, in one step."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from outcomes import Group, returned
+
+from inceptionn import Codec
+from inceptionn.collectives import IN_PLACE, MEAN, SUM, Deflated, ErrorFeedback, allreduce_comp, statistics
+from inceptionn.collectives.algorithms import direct as module
+from inceptionn.transport import Transport
+
+PLANES = Codec(2**-8, "planes")
+
+
+def values(ranks: int, count: int, *, huge: bool = False) -> np.ndarray:
+    """Values of many magnitudes and zeros; with ``huge`` NaNs, infinities, and the largest ones of fp32."""
+    random = np.random.default_rng(count)
+    x = (random.normal(size=(ranks, count)) * 2.0 ** random.integers(-30, 6, count)).astype(np.float32)
+    x[:, ::7] = 0
+    if huge and count > 900:
+        x[0, 100], x[-1, 200], x[0, 300], x[-1, 300] = np.nan, np.inf, np.inf, -np.inf
+        x[:, 400] = np.finfo(np.float32).max / ranks
+        x[:, 500] = 1e30
+    return x
+
+
+def results(group: Group, x: np.ndarray, **settings: Any) -> tuple[list[bytes], set[int]]:
+    """Return all ranks' sums and residuals, and the numbers of messages that they sent."""
+
+    def run(t: Transport) -> tuple[bytes, int]:
+        feedback, own = ErrorFeedback(settings["codec"]), x[t.rank].copy()
+        for step in range(2):
+            y = own.copy() if step else np.full_like(own, np.nan)
+            allreduce_comp(t, IN_PLACE if step else own, y, feedback=(feedback, "w"), **settings)
+        return y.tobytes(), statistics(t).messages
+
+    found = returned(group(len(x), run))
+    return [y for y, _ in found], {messages for _, messages in found}
+
+
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize("count", [0, 1, 100, 5000])
+@pytest.mark.parametrize("scale", ["auto", None, 5])
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_bits_are_a_rings(
+    threads: Group, monkeypatch: pytest.MonkeyPatch, ranks: int, scale: Any, count: int
+) -> None:
+    x = values(ranks, count, huge=scale != 5)  # with which they would overflow
+    for op in (SUM, MEAN):
+        for codec in (PLANES, Deflated(PLANES)):
+            with np.errstate(all="ignore"):
+                direct, messages = results(threads, x, op=op, codec=codec, scale=scale)
+                with monkeypatch.context() as patch:
+                    patch.setattr(module, "MOST_SENT", -1)
+                    ring, others = results(threads, x, op=op, codec=codec, scale=scale)
+            assert len(set(direct)) == 1
+            assert direct == ring
+            assert messages == {2 * (ranks - 1)}
+            assert others == {4 * (ranks - 1)}
+
+
+def test_sums_that_are_not_exact_have_the_same_bits_at_all_ranks(threads: Group) -> None:
+    """Absolute steps of 2^-7 and magnitudes beyond 2^24 of them: fp32 rounds, in each order otherwise."""
+    x = np.random.default_rng(1).normal(scale=2.0**20, size=(5, 3000)).astype(np.float32)
+    found, _ = results(threads, x, codec=PLANES, scale=None)
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({"codec": Codec(2**-8, "paper")}, 1000),
+        ({"codec": PLANES, "path": "off"}, 1000),
+        ({"codec": PLANES, "sub_block": 256}, 1000),
+        ({"codec": PLANES}, (1 << 14) + 1),
+    ],
+)
+def test_others_take_the_ring(tcp: Group, settings: dict[str, Any], count: int) -> None:
+    """Sums whose bits depend on the order, raw ones, small messages, and what costs more bytes than time."""
+    _, messages = results(tcp, values(3, count), **settings)
+    assert min(messages) >= 8
