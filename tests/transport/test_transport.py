@@ -309,7 +309,7 @@ def test_an_exchange_of_a_value_that_is_too_long(tcp: Group) -> None:
     def run(t: Transport) -> None:
         t.exchange("x" * (17_000_000 if t.rank == 1 else 10))
 
-    text = "rank 1's value of an exchange takes 17000002 bytes as JSON, more than 16776960: send data as messages"  # noqa: E501
+    text = "rank 1's value of an exchange takes 17000002 bytes as JSON, more than 16252928: send data as messages"  # noqa: E501
     for rank, error in enumerate(tcp(3, run)):
         assert type(error) is (TransportError if rank == 1 else PeerLost)
         assert str(error) == text

@@ -15,13 +15,13 @@ from contextlib import suppress
 from typing import Any
 
 from ...system.text import printable
-from ..base import PeerLost, TransportError, silent_of
+from ..base import PeerLost, TransportError, ranks_text, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of the protocol on control and message connections; all ranks must have the same."""
-MAX_VALUE = (1 << 24) - 256
-"""Length of the longest value that a rank may exchange, in bytes of JSON."""
+MAX_VALUE = (1 << 24) - (1 << 19)
+"""Length of the longest value that a rank may exchange, in bytes of JSON. A line also names its ranks."""
 _DRAIN = 1.0
 """Seconds that a closing rank waits until the others have received its last objects."""
 _VANISHED = (
@@ -33,7 +33,8 @@ _VANISHED = (
 """A host is lost if its kernel answers nothing for 30 s. The kernel of a busy rank still answers."""
 
 _FORMS: tuple[Form, ...] = (
-    {"round": whole, "rank": whole, "value": anything},
+    {"round": whole, "rank": whole, "value": anything},  # to rank 0
+    {"round": whole, "ranks": ranks, "value": anything},  # from it: all that have this value
     {"broken": text},
     {"bye": whole},
     {"waits": ranks},
@@ -57,8 +58,8 @@ class Control:
         self._writing: set[int] = set()
         """Peers whose lines are polled for writing."""
         self._round = 0
-        self._values: dict[int, tuple[Any, bytes]] = {}
-        """Each rank's contribution to the current exchange: its value, and the line that carried it."""
+        self._values: dict[int, Any] = {}
+        """Each rank's contribution to the current exchange."""
         self.answer: list[Any] | None = None
         """All ranks' values of the last exchange, until the reader clears it."""
         self.departed: set[int] = set()
@@ -104,11 +105,10 @@ class Control:
                 f"rank {self.rank}'s value of an exchange takes {len(data)} bytes as JSON, more than "
                 f"{MAX_VALUE}: send data as messages"
             )
-        line = b'{"round":%d,"rank":%d,"value":%b}\n' % (self._round, self.rank, data)
         if self.rank == 0:
-            self._collect(0, json.loads(value), line)
+            self._collect([0], json.loads(value))
         else:
-            self._to(0, line)
+            self._to(0, b'{"round":%d,"rank":%d,"value":%b}\n' % (self._round, self.rank, data))
 
     def awaited(self) -> set[int]:
         """Return the ranks that the current exchange still waits for, after this rank has contributed."""
@@ -171,9 +171,10 @@ class Control:
             raise ValueError(f"no known object has the fields {sorted(said)!r:.60}")
         checked(said, form)
         if "value" in said:
-            if said["round"] != self._round or (self.rank == 0 and said["rank"] != peer):
-                raise ValueError(f"a value of rank {said['rank']}, round {said['round']}, was not expected")
-            self._collect(said["rank"], said["value"], bytes(raw) + b"\n")
+            whose = said.get("ranks", [said.get("rank")])
+            if said["round"] != self._round or (whose != [peer] if self.rank == 0 else "rank" in said):
+                raise ValueError(f"a value of {ranks_text(whose)}, round {said['round']}, was not expected")
+            self._collect(whose, said["value"])
         elif "broken" in said:
             self._break(said["broken"], tell=self.rank == 0)
         elif "bye" in said:
@@ -185,18 +186,19 @@ class Control:
         else:
             self.silent = said["silent"]
 
-    def _collect(self, rank: int, value: Any, line: bytes) -> None:
-        if rank in self._values or rank >= self.size:
-            raise ValueError(f"rank {rank} sent a second value, or does not exist")
-        self._values[rank] = value, line if self.rank == 0 else b""
+    def _collect(self, whose: list[int], value: Any) -> None:
+        for rank in whose:
+            if rank in self._values or rank >= self.size:
+                raise ValueError(f"rank {rank} sent a second value, or does not exist")
+            self._values[rank] = value
         self._moved = True
-        if len(self._values) == self.size:
-            found = [self._values[rank] for rank in range(self.size)]
-            self._values = {}
-            self._round += 1
-            self.answer = [value for value, _ in found]
-            if self.rank == 0:
-                self._to_all(b"".join(line for _, line in found))
+        if len(self._values) < self.size:
+            return
+        self.answer = [self._values[rank] for rank in range(self.size)]
+        if self.rank == 0:
+            self._to_all(_answer(self._round, self.answer))
+        self._values = {}
+        self._round += 1
 
     def wait_for(self, peers: Collection[int]) -> None:
         """Tell rank 0 which ranks this rank waits for; () means none.
@@ -304,3 +306,15 @@ class Control:
     def _to_all(self, value: Any) -> None:
         for peer in list(self._lines):
             self._to(peer, value)
+
+
+def _answer(number: int, values: list[Any]) -> bytes:
+    """Return the lines with all ranks' values of a round. Most are equal, and those are sent once."""
+    whose: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        whose.setdefault(json.dumps(value, separators=(",", ":")), []).append(rank)
+    lines = []
+    for value_text, theirs in whose.items():
+        whom = ",".join(map(str, theirs))
+        lines.append(f'{{"round":{number},"ranks":[{whom}],"value":{value_text}}}\n')
+    return "".join(lines).encode()
