@@ -27,7 +27,7 @@ from .agreement import (
     largest_exponent,
     moving_data,
 )
-from .error_feedback import ErrorFeedback
+from .error_feedback import ErrorFeedback, KeptOnDemand
 from .ledger import ledger_of
 from .settings import ALGORITHMS, Checked, Op, Path, Settings, SumScale
 from .values.buffers import Buffers, Loaded
@@ -265,8 +265,9 @@ def _scale(agreed: _Agreed[B]) -> Call:
     lanes, place, fed_back = prepared.loaded.lanes, prepared.loaded.own, prepared.feedback is not None
     sums = prepared.collective.summed and path != "off"
     exact = sums and prepared.codec.sums_exactly
-    kept = _kept(agreed) if fed_back else prepared.loaded.source
-    codec, scalings = _summing(agreed, kept) if sums else (prepared.codec, agreed.scalings)
+    given = np.dtype(np.float32) if fed_back else prepared.loaded.source.dtype
+    codec, scalings = _summing(agreed, given) if sums else (prepared.codec, agreed.scalings)
+    kept: Any = _kept(agreed, scalings[transport.rank]) if fed_back else prepared.loaded.source
     scaled = _multiplied(kept, lanes, place, scalings[transport.rank]) if contributes else kept
     first = exact and contributes and transport.size > 1 and settings.quantises_first(path)
     if first and not fed_back:  # after scaling: unscaled, the largest would become infinite
@@ -277,24 +278,34 @@ def _scale(agreed: _Agreed[B]) -> Call:
     seconds = perf_counter() - begun
     form = wire_form(transport, path, codec, 1 / transport.size if mean_of_halves else None)
     form.spent.codec += seconds
+    if isinstance(kept, KeptOnDemand):
+        kept.spent = form.spent
     return Call(settings, form, source, lanes, scalings, exact)
 
 
-def _kept(agreed: _Agreed[B]) -> Lanes:
-    """Return an array with what the codec keeps of a rank's own values and their residual.
+def _kept(agreed: _Agreed[B], left: Scaling) -> Lanes | KeptOnDemand:
+    """Return what the codec keeps of a rank's own values and their residual. ``feedback`` has the rest.
 
-    That is the result's array, or where it has 16-bit values a new one of float32. ``feedback`` has the rest.
+    It is in the result's array, or where that has 16-bit values in a new one of float32. Where a ring takes
+    it part by part, it is made then: all other algorithms, and a scaling that is ``left`` to the lanes, need
+    it whole.
     """
     prepared, lanes = agreed.prepared, agreed.prepared.loaded.lanes
     assert prepared.feedback is not None
     assert isinstance(prepared.values, Fed)
     memory, name = prepared.feedback
     whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
-    memory.kept(prepared.values, name, prepared.codec, agreed.scaling, whole[prepared.loaded.own])
+    into = whole[prepared.loaded.own]
+    in_ring = prepared.path == "software" and prepared.checked.settings.algorithm == "ring"
+    if in_ring and prepared.transport.size > 1 and not any(left.scales):
+        source = memory.on_demand(prepared.values, name, prepared.codec, agreed.scaling, into)
+        if source is not None:
+            return source
+    memory.kept(prepared.values, name, prepared.codec, agreed.scaling, into)
     return whole
 
 
-def _summing(agreed: _Agreed[B], source: Lanes) -> tuple[StreamCodec, list[Scaling]]:
+def _summing(agreed: _Agreed[B], source: np.dtype[Any]) -> tuple[StreamCodec, list[Scaling]]:
     """Return a codec's form for sums, and by rank the scaling that is left to the lanes.
 
     Partial sums that are stored in memory keep a scale with which they are exact, but without which they
@@ -306,7 +317,7 @@ def _summing(agreed: _Agreed[B], source: Lanes) -> tuple[StreamCodec, list[Scali
     leaves = stored and common is not None and bound is not None and common <= math.log2(bound) - 104
     in_streams = agreed.prepared.path == "software" and codec.scales_streams
     if in_streams and common is not None and not (codec.sums_exactly and leaves):
-        patterns = np.uint16 in (source.dtype, lanes.dtype)
+        patterns = np.uint16 in (source, lanes.dtype)
         return codec.summing(common, "bfloat16" if patterns else None), [Scaling()] * len(scalings)
     return codec.summing(), scalings
 

@@ -5,8 +5,11 @@ Seide et al. (Interspeech 2014) and Karimireddy et al. (ICML 2019): truncation m
 too small to be sent. Accumulated, they are sent once they are large enough. The paper does not use it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Hashable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ from .settings import Scale, check_scale
 from .values.fed import Fed
 from .values.finite import all_finite
 from .values.stream_codec import check_codec
+from .values.wire_form import Spent
 
 __all__ = ["ErrorFeedback"]
 
@@ -29,6 +33,38 @@ Floats = NDArray[np.float32]
 
 _JUMP = 32
 """How many times as large residuals become limited, with a codec that has no bound."""
+_LARGE_STEP = 2.0**104
+"""Steps from which on the nearest multiple of a value may be infinite."""
+
+
+class KeptOnDemand:
+    """What a codec keeps of flat values and their residual: each part is made once, when it is asked for.
+
+    So it is still in the processor's cache when it is compressed, and transfers go on meanwhile. ``residual``
+    becomes the rest, limited to ``most`` if that is given. ``out`` may be the memory of the values. ``spent``
+    counts the time.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, values: NDArray[Any], residual: Floats, decay: float, codec: StreamCodec, out: Floats,
+        most: np.float32 | None,
+    ) -> None:  # fmt: skip
+        self._values, self._residual, self._decay, self._codec = values, residual, decay, codec
+        self._out, self._most = out, most
+        self.spent = Spent()
+
+    def __getitem__(self, where: slice) -> Floats:
+        """Make and return the values of a part."""
+        start = perf_counter()
+        left, room = self._residual[where], self._out[where]
+        found = self._codec.feed_back(self._values[where], left, room, decay=self._decay)
+        values_in(room, self._codec, found, "feed_back")
+        if self._most is not None:
+            np.clip(left, -self._most, self._most, out=left)
+        self.spent.codec += perf_counter() - start
+        return room
 
 
 class ErrorFeedback:
@@ -138,7 +174,7 @@ class ErrorFeedback:
         bound, before = codec.absolute_bound, largest_magnitude(left) if codec.absolute_bound is None else 0.0
         for where, scale in scaling.pieces(values.size):
             step = 0.0 if bound is None else math.ldexp(bound, 1 - scale)
-            may_leave = codec.sums_exactly and step >= 2**104
+            may_leave = codec.sums_exactly and step >= _LARGE_STEP
             wanted = Fed(values, left, fed.decay)[where].added() if may_leave else None
             at_scale, room = codec.summing(scale, patterns), into[where]
             found = at_scale.feed_back(values[where], left[where], room, decay=fed.decay)
@@ -151,6 +187,25 @@ class ErrorFeedback:
             self._limit(left, bound, scaling, self.usual.get(name, scaling))
         self._residuals[name] = residual
         return kept
+
+    def on_demand(
+        self, fed: Fed, name: Hashable, codec: StreamCodec, scaling: Scaling, out: Floats
+    ) -> KeptOnDemand | None:
+        """Return what `kept` does as a source of a ring, which makes each part as it is sent or added.
+
+        None where that is not possible: with several scales, a codec without a bound, or steps next to the
+        largest values of fp32.
+        """
+        usual, bound = self.usual.get(name, scaling).common, codec.absolute_bound
+        scale = scaling.common
+        if bound is None or scale is None or usual is None or math.ldexp(bound, 1 - scale) >= _LARGE_STEP:
+            return None
+        residual = np.zeros(fed.own.shape, np.float32) if fed.residual is None else fed.residual
+        self._residuals[name] = residual
+        values, left = fed.own.reshape(-1), residual.reshape(-1)
+        at_scale = codec.summing(scale, "bfloat16" if values.dtype == np.uint16 else None)
+        most = np.float32(bound * 2.0**-usual) if bound * 4.0 ** (usual - scale) >= 1 else None
+        return KeptOnDemand(values, left, fed.decay, at_scale, out, most)
 
     def _limit(self, left: Floats, bound: float, scaling: Scaling, usual: Scaling) -> None:
         """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""

@@ -212,3 +212,27 @@ def test_out_of_another_shape_or_type_changes_nothing(scale: int | None) -> None
         refused(kind, "^out ", feedback, gradient, scale=scale, out=out)
         assert not out.any()
     assert np.array_equal(feedback.residual(), before)
+
+
+@pytest.mark.parametrize("usual", [0, -9])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_parts_made_on_demand_are_those_of_one_pass(dtype: str, usual: int) -> None:
+    """In any order, in place, and after a spike, which limits the residual."""
+    codec, scaling = Codec(2**-8, "planes"), Scaling((-usual,))
+    random = np.random.default_rng(5)
+    gradients = random.normal(size=(3, 1000)).astype(dtype)
+    whole, parts = ErrorFeedback(codec), ErrorFeedback(codec)
+    for memory in (whole, parts):
+        memory.usual["w"] = Scaling((4,))
+    for gradient in gradients:
+        wanted = whole.kept(whole.fed(gradient, "w"), "w", codec, scaling)
+        out = gradient.copy() if dtype == "float32" else np.empty(1000, np.float32)
+        own = out if dtype == "float32" else gradient
+        source = parts.on_demand(parts.fed(own, "w"), "w", codec, scaling, out)
+        assert source is not None
+        for start in random.permutation(range(0, 1000, 130)):
+            where = slice(start, min(1000, start + 130))
+            assert np.array_equal(source[where], wanted[where])
+        assert np.array_equal(out, wanted)
+        assert np.array_equal(parts.residual("w"), whole.residual("w"))
+    assert parts.on_demand(parts.fed(gradient, "w"), "w", codec, Scaling((0, 1), (0, 500)), out) is None

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..values.wire_form import Compressed, WireForm
+from .ring import Source
 
 Lanes = NDArray[np.float32]
 
@@ -25,7 +26,7 @@ def fits(form: WireForm, lanes: Lanes, sub_block: int) -> TypeGuard[Compressed]:
     return small and lanes.dtype == np.float32 and isinstance(form, Compressed)
 
 
-def direct(form: Compressed, source: Lanes, lanes: Lanes) -> None:
+def direct(form: Compressed, source: Source, lanes: Lanes) -> None:
     """Sum ``source`` of all ranks into ``lanes``, which may be the same array, at every rank.
 
     Each adds the same streams in the order of the ranks, its own too. So all get the same bits even where
@@ -34,8 +35,9 @@ def direct(form: Compressed, source: Lanes, lanes: Lanes) -> None:
     own, ranks = form.transport.rank, range(form.transport.size)
     others = [rank for rank in ranks if rank != own]
     arriving = {rank: form.receive(rank, lanes, lanes if rank else None) for rank in others}
-    buffer, length = form.compressed(source)
-    form.forward(others, buffer, length, source)
+    values = source[:]
+    buffer, length = form.compressed(values)
+    form.forward(others, buffer, length, values)
     for rank in ranks:
         if rank != own:
             arriving[rank].finish()
