@@ -67,11 +67,11 @@ def test_figures_are_ratios_of_medians() -> None:
 def test_an_interrupted_run_shows_what_it_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        yield {**cases[0], "seconds": {"gloo": [0.25]}}
+    def interrupted(network: None, module: str, plan: dict[str, Any], *_: Any) -> Iterator[dict[str, Any]]:
+        yield {**plan["cases"][0], "seconds": {"gloo": [0.25]}}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench, "on_loopback", interrupted)
+    monkeypatch.setattr(bench, "torch_lines_of", interrupted)
     found = tmp_path / "t.json"
     assert main(["bench", "torch", "--only", "overhead", "--json", str(found)]) == 130
     assert "250.00" in capsys.readouterr().out

@@ -12,7 +12,7 @@ import pytest
 from refusals import refused
 
 from inceptionn.collectives.values.stream_codec import examine
-from inceptionn.evaluate.bench.torch.slow_links.language import SIZES, Text, Transformer, loss_of
+from inceptionn.evaluate.bench.torch.slow_links.language import SIZES, Text, loss_of
 from inceptionn.evaluate.bench.torch.slow_links.systems import WORDS, Integers, System
 from inceptionn.evaluate.bench.torch.slow_links.tables import losses_table, seconds, times_tables, trained
 
@@ -67,9 +67,7 @@ def test_ranks_read_parts_of_the_text_that_none_shares(text: Path, tmp_path: Pat
 
 
 def test_sizes_are_those_that_the_help_names() -> None:
-    values = {
-        name: sum(each.numel() for each in Transformer(size).parameters()) for name, size in SIZES.items()
-    }
+    values = {name: sum(each.numel() for each in size.model().parameters()) for name, size in SIZES.items()}
     assert (round(values["small"] / 1e6, 2), round(values["large"] / 1e6, 1)) == (0.47, 10.9)
 
 
@@ -77,7 +75,7 @@ def test_the_model_sees_no_byte_after_its_place(text: Path) -> None:
     import torch
 
     torch.manual_seed(1)
-    model, windows = Transformer(SIZES["small"]), Text(text, 64).batch(0, 0, 2)
+    model, windows = SIZES["small"].model(), Text(text, 64).batch(0, 0, 2)
     changed = windows.clone()
     changed[:, 40] ^= 1
     before, after = (model(each[:, :-1]) for each in (windows, changed))
@@ -116,8 +114,7 @@ def cells(table: Any) -> list[list[str]]:
 
 
 def test_losses_at_equal_bytes_and_time_are_read_off_the_curves() -> None:
-    found = losses_table(lines())
-    assert found is not None
+    (found,) = losses_table(lines())
     local, ddp = cells(found)
     assert local[1:] == ["3.1000", "3.0000, 3.2000", "1.00", "16.0", "3.1000 (all steps)"]
     assert ddp[1:] == ["2.1000", "2.0000, 2.2000", "16.00", "1.0", "4.1000"]
@@ -126,7 +123,7 @@ def test_losses_at_equal_bytes_and_time_are_read_off_the_curves() -> None:
     local, ddp = cells(table)
     assert local[1:] == ["500.0", "500.0", "50", "64", "3.1000 (all steps)"]
     assert ddp[1:] == ["500.0", "1500.0", "25", "128", "2.6000"]
-    assert losses_table(lines()[4:]) is None
+    assert losses_table(lines()[4:]) == []
     assert [row[-1] for row in cells(times_tables(lines()[4:], 64)[0])] == ["-", "-"]
 
 

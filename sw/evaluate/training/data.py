@@ -31,11 +31,19 @@ class Dataset(NamedTuple):
     classes: int
 
 
+def _require(module: str, name: str, extra: str) -> None:
+    if find_spec(module) is None:
+        raise ModuleNotFoundError(f"{name} is not installed: {pip_install(extra)}", name=name)
+
+
 def require_digits() -> None:
     """Raise ``ModuleNotFoundError``, with what to install, where `digits` has no data."""
-    if find_spec("sklearn") is None:
-        name = "scikit-learn"
-        raise ModuleNotFoundError(f"{name} is not installed: {pip_install('train')}", name=name)
+    _require("sklearn", "scikit-learn", "train")
+
+
+def require_torch() -> None:
+    """Raise ``ModuleNotFoundError``, with what to install, without torch."""
+    _require("torch", "torch", "torch")
 
 
 @cache

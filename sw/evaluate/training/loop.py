@@ -2,7 +2,6 @@
 """Data-parallel training in one process: the gradients of all ranks are the rows of one array."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, cast
 
@@ -11,8 +10,7 @@ import numpy as np
 from ...layers.parameter_server import MomentumSGD, Optimizer
 from ...layers.parameter_server.plan import Partition
 from ...layers.parameters import Floats, Parameters, flatten, unflatten
-from ...system.extras import pip_install
-from .data import Batches, digits
+from .data import Batches, digits, require_torch
 from .models import MLP, Model
 
 MODELS = ("mlp", "cnn", "transformer")
@@ -37,8 +35,7 @@ def optimizer_of(name: str) -> Optimizer:
 
 
 def _networks() -> ModuleType:
-    if find_spec("torch") is None:
-        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+    require_torch()
     from .torch import networks
 
     return networks

@@ -14,6 +14,7 @@ from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
 from inceptionn.evaluate.reproduce.inputs import digits, imagenet
 from inceptionn.evaluate.reproduce.inputs.codecs import codecs, ratio, ring_mean, truncated
+from inceptionn.evaluate.training import data
 from inceptionn.transport import Transport
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
@@ -104,6 +105,6 @@ def test_architectures_have_the_published_size(name: str) -> None:
 
 
 def test_without_torch_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imagenet, "find_spec", lambda name: None)
+    monkeypatch.setattr(data, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"torch is not installed: .*pip install .*torch"):
         imagenet.sample("AlexNet", 1, 1, 12345)

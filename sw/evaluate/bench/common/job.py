@@ -10,22 +10,27 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, Any, TypeVar
 
+from ....commands.console import Console, new_progress
 from ....netns import Namespaces, NetworkError, mpi_popen
 from ....transport import LoopbackTransport, TransportError, loopback
 
 T = TypeVar("T")
+Rank = subprocess.Popen[str]
+Line = dict[str, Any]
+"""What rank 0 reports."""
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Lost|Timeout|Interrupt)\b.*")
 """The last line of a traceback, or what a rank prints instead of one."""
 _RANK = re.compile(r"\[rank\d+\]: *")
 """The mark before each line of a rank's traceback; its launcher's own is a ``ChildFailedError``."""
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""In the environment of a process: its linear algebra takes one thread."""
 _FAREWELL = 5.0
 """Seconds in which a launcher ends its processes."""
 _LAST_WORDS = 10.0
@@ -43,14 +48,9 @@ def with_mpi() -> bool:
     return find_spec("mpi4py") is not None
 
 
-def one_thread() -> dict[str, str]:
-    """Return this process's environment, for one whose linear algebra takes one thread."""
-    return {**os.environ, **dict.fromkeys(_THREADS, "1")}
-
-
 def lines_of(
     network: Namespaces, program: Callable[..., object], plan: Mapping[str, Any], patience: float = 600.0
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Line]:
     """Run a function of a module, ``program``, on every host, and yield rank 0's lines of JSON.
 
     It gets the transport and the plan, to which the hosts' "addresses" are added, see `rank.run`. Ranks run
@@ -64,39 +64,50 @@ def lines_of(
     argv = [sys.executable, "-m", f"{__package__}.rank", function, str(path)]
     with tempfile.TemporaryFile("w+", dir=network.folder) as said:
         # All hosts share this machine's processors: one thread of the linear algebra each.
-        added = dict.fromkeys(_THREADS, "1")
         options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
         if with_mpi():
-            ranks = [mpi_popen(network, argv, environment=added, **options)]
+            ranks = [mpi_popen(network, argv, environment=ONE_THREAD, **options)]
         else:
-            options["env"] = one_thread()
+            options["env"] = os.environ | ONE_THREAD
             ranks = [host.popen([*argv, str(host.index)], **options) for host in network.hosts]
         yield from heard(ranks, said, patience)
 
 
 def torch_lines_of(
-    network: Namespaces, module: str, plan: Mapping[str, Any], port: int, patience: float
-) -> Iterator[dict[str, Any]]:
+    network: Namespaces | None, module: str, plan: Mapping[str, Any], port: int, patience: float
+) -> Iterator[Line]:
     """Run a module on every host with torchrun's environment and the plan's file; yield rank 0's lines.
 
-    The ranks meet at ``port`` of the first host. Errors as `lines_of`.
+    The ranks meet at ``port`` of the first host. Without a network they are two processes of this machine.
+    Errors as `lines_of`.
     """
-    path = network.folder / "plan.json"
-    path.write_text(json.dumps(plan))
-    group = {
-        **one_thread(), "MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "eth0", "WORLD_SIZE": str(len(network.hosts)),
-    }  # fmt: skip
-    argv = [sys.executable, "-m", module, str(path)]
-    with tempfile.TemporaryFile("w+", dir=network.folder) as said:
+    group = os.environ | ONE_THREAD | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    starts: list[Callable[..., Rank]] = [subprocess.Popen] * 2
+    if network is not None:
+        group |= {"MASTER_ADDR": network.hosts[0].address, "GLOO_SOCKET_IFNAME": "eth0"}
+        starts = [host.popen for host in network.hosts]
+    group["WORLD_SIZE"] = str(len(starts))
+    with tempfile.NamedTemporaryFile("w+") as path, tempfile.TemporaryFile("w+") as said:
+        json.dump(plan, path)
+        path.flush()
+        argv = [sys.executable, "-m", module, path.name]
         options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": said, "text": True}
-        ranks = [
-            host.popen(argv, env={**group, "RANK": str(host.index)}, **options) for host in network.hosts
-        ]
+        ranks = [start(argv, env={**group, "RANK": str(n)}, **options) for n, start in enumerate(starts)]
         yield from heard(ranks, said, patience)
 
 
-def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float) -> Iterator[dict[str, Any]]:
+def counted(
+    console: Console, lines: Iterable[Line], total: int, text: Callable[[Line], str]
+) -> Iterator[Line]:
+    """Yield the lines, and show how many of ``total`` there are and the ``text`` of the last one."""
+    with new_progress(console) as progress:
+        task = progress.add_task("", total=total)
+        for line in lines:
+            progress.update(task, advance=1, description=text(line))
+            yield line
+
+
+def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Line]:
     """Yield the JSON lines of the first of these processes; end all of them.
 
     ``said`` has their standard error. Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
@@ -143,7 +154,7 @@ def heard(ranks: Sequence[subprocess.Popen[str]], said: IO[str], patience: float
                 rank.stdout.close()
 
 
-def _read(rank: subprocess.Popen[str], arrived: queue.Queue[str | None]) -> None:
+def _read(rank: Rank, arrived: queue.Queue[str | None]) -> None:
     assert rank.stdout is not None
     for line in rank.stdout:
         arrived.put(line)
@@ -160,7 +171,7 @@ def _said(file: IO[str]) -> str:
     return next(iter([*causes, *errors, *rest[-1:]]), "not a word")
 
 
-def _status(rank: subprocess.Popen[str]) -> int:
+def _status(rank: Rank) -> int:
     try:
         return rank.wait(_GRACE)
     except subprocess.TimeoutExpired as error:

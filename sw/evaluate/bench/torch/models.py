@@ -29,8 +29,7 @@ class Task:
 
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Return the mean cross-entropy of a batch."""
-        logits, labels = module(torch.tensor(batch.inputs)), torch.tensor(batch.labels)
-        return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+        return cross_entropy(module(torch.tensor(batch.inputs)), torch.tensor(batch.labels))
 
     @torch.no_grad()
     def score(self, module: nn.Module) -> float:
@@ -42,22 +41,30 @@ class Task:
 
 
 class Transformer(nn.Module):
-    """A causal language model of characters: 2 layers of 4 heads, width 128; 429,792 values."""
+    """A causal language model: layers of attention over a context of tokens."""
 
-    def __init__(self, width: int = 128, layers: int = 2) -> None:
+    def __init__(
+        self, tokens: int, context: int, width: int, layers: int, heads: int, activation: str
+    ) -> None:
         super().__init__()
-        self.letters, self.places = nn.Embedding(LETTERS, width), nn.Embedding(CONTEXT, width)
+        self.tokens, self.places = nn.Embedding(tokens, width), nn.Embedding(context, width)
         layer = nn.TransformerEncoderLayer(
-            width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True
+            width, heads, 4 * width, dropout=0.0, activation=activation, batch_first=True, norm_first=True
         )
         self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.out = nn.Linear(width, LETTERS)
+        self.out = nn.Linear(width, tokens)
 
-    def forward(self, letters: torch.Tensor) -> torch.Tensor:
-        """Compute float[n, CONTEXT, LETTERS] of int[n, CONTEXT]."""
-        mask = nn.Transformer.generate_square_subsequent_mask(CONTEXT)
-        x = self.letters(letters) + self.places(torch.arange(CONTEXT))
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        """Compute float[n, length, tokens] of int[n, length]."""
+        length = codes.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        x = self.tokens(codes) + self.places.weight[:length]
         return self.out(self.layers(x, mask=mask, is_causal=True))
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy, in nats."""
+    return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
@@ -69,7 +76,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
         nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Flatten(),
         nn.Linear(64 * 16, 512), nn.ReLU(), nn.Linear(512, 10),
     ),
-    "transformer": Transformer,
+    "transformer": lambda: Transformer(LETTERS, CONTEXT, width=128, layers=2, heads=4, activation="relu"),
 }  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 """The tables of ``inceptionn bench torch``, and their targets."""
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import mean, median
 from typing import Any
 
 from ....commands.console import Table
-from ....commands.study import Figure
+from ....commands.study import Columns, Figure, tabulated
 from ....netns import rate_text
 from ..common.rows import Row, groups, where
 
@@ -17,8 +18,12 @@ SYSTEMS = {
 }  # fmt: skip
 OURS = ("hook", "no-feedback", "tensor", "bounded", "backend")
 THEIRS = ("fp16", "bf16", "powersgd")
-POINTS, PERCENT, LESS = 0.5, 1.0, 3.0
-"""Asked: points of accuracy below plain DDP, percent of its loss above, times less communication."""
+LESS = 3.0
+"""Asked: times less communication than plain DDP."""
+GAPS = {
+    "accuracy": ("accuracy below DDP's", 0.5, "points"), "loss": ("loss above DDP's", 1.0, "%"),
+}  # fmt: skip
+"""The most that is asked of a training's gap, by what counts at its end."""
 
 Lines = Sequence[Row]
 
@@ -28,7 +33,7 @@ def tables_of(lines: Lines, hosts: int, trained: int) -> list[Table]:
     rates = dict.fromkeys(line["rate"] for line in where(lines, what="time"))
     found = [times_table(lines, rate, hosts) for rate in rates]
     found += [accuracy_table(lines, trained)] if where(lines, what="accuracy") else []
-    found += [overhead_table(lines)] if where(lines, what="overhead") else []
+    found += [overhead_table(where(lines, what="overhead"))] if where(lines, what="overhead") else []
     return found
 
 
@@ -59,13 +64,10 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
     found = _timed(lines, rate)
     for (model, system), line in found.items():
         step, communication = step_and_communication(line)
-        base = found.get((model, "plain"))
         ratios = ["-", "-"]
-        if base is not None:
-            ratios = [
-                f"{theirs / ours:.2f}x"
-                for theirs, ours in zip(step_and_communication(base), (step, communication), strict=True)
-            ]
+        if (model, "plain") in found:
+            plain, raw = step_and_communication(found[model, "plain"])
+            ratios = [f"{plain / step:.2f}x", f"{raw / communication:.2f}x"]
         size = f"{model}, {4e-6 * line['values']:.1f} MB"
         sent = f"{1e-6 * line['sent']:.2f}"
         cells = (f"{1e3 * step:.1f}", ratios[0], f"{1e3 * communication:.1f}", ratios[1], sent)
@@ -75,32 +77,34 @@ def times_table(lines: Lines, rate: float, hosts: int) -> Table:
 
 def accuracy_table(lines: Lines, steps: int) -> Table:
     """Tabulate results of the training runs over all seeds: mean, extremes, gap to plain DDP, ratio."""
+    found = groups(where(lines, what="accuracy"), "model", "system")
     columns = ("", "model", "accuracy or loss", "least", "most", "gap to DDP", "ratio", "same bits", "seeds")
     table = Table(f"After {steps} steps", *columns, left=2)
-    found = groups(where(lines, what="accuracy"), "model", "system")
     for (model, system), several in found.items():
+        text, unit = ("{:.1f} %", "points") if several[0]["final"] == "accuracy" else ("{:.4f}", "%")
         scores = [line["score"] for line in several]
-        text = "{:.1f} %" if several[0]["final"] == "accuracy" else "{:.4f}"
         less = gaps(found.get((model, "plain"), ()), several)
-        unit = "points" if several[0]["final"] == "accuracy" else "%"
-        far = f"{mean(less):+.2f} {unit}" if less and system != "plain" else "-"
-        same = "yes" if all(line["same_bits"] for line in several) else "no"
-        numbers = [text.format(value) for value in (mean(scores), min(scores), max(scores))]
         ratios = [line["ratio"] for line in several if line.get("ratio")]
-        ratio = f"{mean(ratios):.2f}" if ratios else "-"
-        table.add_row(SYSTEMS[system], model, *numbers, far, ratio, same, str(len(scores)))
+        table.add_row(
+            SYSTEMS[system], model, *(text.format(of(scores)) for of in (mean, min, max)),
+            f"{mean(less):+.2f} {unit}" if less and system != "plain" else "-",
+            f"{mean(ratios):.2f}" if ratios else "-",
+            "yes" if all(line["same_bits"] for line in several) else "no", str(len(scores)),
+        )  # fmt: skip
     return table
+
+
+def _milliseconds(name: str, line: Row) -> str:
+    return f"{1e3 * median(line['seconds'][name]):.2f}"
 
 
 def overhead_table(lines: Lines) -> Table:
     """Tabulate time per bucket on loopback."""
-    found = where(lines, what="overhead")
-    names = list(found[0]["seconds"])
-    table = Table("One bucket on loopback, 2 processes, ms", "values", *names)
-    for line in found:
-        times = (f"{1e3 * median(line['seconds'][name]):.2f}" for name in names)
-        table.add_row(f"{line['values']:,}", *times)
-    return table
+    columns: Columns[Row] = {
+        "values": lambda line: f"{line['values']:,}",
+        **{name: partial(_milliseconds, name) for name in lines[0]["seconds"]},
+    }
+    return tabulated("One bucket on loopback, 2 processes, ms", columns, lines)
 
 
 def figures_of(lines: Lines) -> list[Figure]:
@@ -110,22 +114,18 @@ def figures_of(lines: Lines) -> list[Figure]:
     for (model, system), line in found.items():
         if system not in OURS or (model, "plain") not in found:
             continue
+        name = f"{model}, {SYSTEMS[system]}"
         step, communication = step_and_communication(line)
         raw = step_and_communication(found[model, "plain"])[1]
-        name = f"{model}, {SYSTEMS[system]}"
         figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", raw / communication, LESS))
-        theirs = [found[model, other] for other in THEIRS if (model, other) in found]
+        theirs = [step_and_communication(found[model, each])[0] for each in THEIRS if (model, each) in found]
         if theirs:
-            best = min(step_and_communication(other)[0] for other in theirs)
-            figures.append(Figure(f"{name}: step, torch's fastest hook / it", best / step, 1.0))
+            figures.append(Figure(f"{name}: step, torch's fastest hook / it", min(theirs) / step, 1.0))
     trained = groups(where(lines, what="accuracy"), "model", "system")
     for (model, system), several in trained.items():
         less = gaps(trained.get((model, "plain"), ()), several)
         if system not in OURS or not less:
             continue
-        name, far = f"{model}, {SYSTEMS[system]}", max(0.0, mean(less))
-        if several[0]["final"] == "accuracy":
-            figures.append(Figure(f"{name}: accuracy below DDP's", far, POINTS, True, "points"))
-        else:
-            figures.append(Figure(f"{name}: loss above DDP's", far, PERCENT, True, "%"))
+        what, most, unit = GAPS[several[0]["final"]]
+        figures.append(Figure(f"{model}, {SYSTEMS[system]}: {what}", max(0.0, mean(less)), most, True, unit))
     return figures

@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench torch``: DDP between shaped hosts, with this package's hooks and torch's own."""
 
-import json
 import socket
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Annotated, Literal
 
 import typer
 
 from ....commands import report
-from ....commands.console import new_progress
 from ....commands.study import Study, flat, measurement
 from ....netns import Network, require
-from ....system.extras import pip_install
-from ...training.data import require_digits
-from ..common.job import heard, one_thread
+from ...training.data import require_digits, require_torch
+from ..common.job import Line, counted, torch_lines_of
 from .tables import SYSTEMS, figures_of, tables_of
 
 RANK = "inceptionn.evaluate.bench.torch.rank"
@@ -64,12 +56,11 @@ def torch(
     named = report.choices(models, tuple(MODELS), "--models")
     ways = report.choices(systems, tuple(SYSTEMS), "--systems")
     bits = report.rates(rates)
-    if find_spec("torch") is None:
-        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+    require_torch()
     require_digits()
     common = {"bound": 2.0**-bound, "seed": seed, "optimizer": optimizer}
     cases = [{"model": m, "system": s, "batch": MODELS[m], **common} for m in named for s in ways]
-    runs: list[tuple[float | None, list[dict[str, Any]]]] = []
+    runs: list[tuple[float | None, list[Line]]] = []
     if "time" in chosen:
         runs += [(rate, [{"what": "time", "steps": steps, **case} for case in cases]) for rate in bits]
     if "accuracy" in chosen:
@@ -77,68 +68,45 @@ def torch(
         runs.append((None, [{"what": "accuracy", "steps": trained, **case} for case in several]))
     if runs:
         require()
-    lines: list[dict[str, Any]] = []
-    with new_progress(study.console) as progress, ExitStack() as at_the_end:
-        # An interrupted run shows what it has measured.
-        at_the_end.callback(finished, study, hosts, trained, lines)
-        total = sum(len(plan) for _, plan in runs) + len(BUCKETS) * ("overhead" in chosen)
-        bar = progress.add_task("", total=total)
-
-        def note(line: dict[str, Any], rate: float | None = None) -> None:
-            lines.append({**line, "rate": rate})
-            named = f": {SYSTEMS[line['system']]}, {line['model']}" if "system" in line else ""
-            progress.update(bar, advance=1, description=line["what"] + named)
-
-        if runs:
-            with Network(hosts) as network:
-                for rate, plan in runs:
-                    network.shape(rate)
-                    for line in on_hosts(network, plan):
-                        note(line, rate)
-        if "overhead" in chosen:
-            plan = [{"what": "overhead", "values": n, "steps": 3 * steps, **common} for n in BUCKETS]
-            for line in on_loopback(plan):
-                note(line)
+    buckets = [
+        {"what": "overhead", "values": values, "steps": 3 * steps, **common}
+        for values in BUCKETS if "overhead" in chosen
+    ]  # fmt: skip
+    lines: list[Line] = []
+    total = sum(len(cases) for _, cases in runs) + len(buckets)
+    try:
+        with closing(measured(hosts, runs, buckets)) as found:
+            for line in counted(study.console, found, total, described):
+                lines.append(line)
+    finally:  # an interrupted run shows what it has measured
+        study.show(*tables_of(lines, hosts, trained))
+        study.figures += figures_of(lines)
+        study.rows = [flat(line) for line in lines]
+        study.facts |= {"hosts": hosts, "lines": lines}
 
 
-def finished(study: Study, hosts: int, trained: int, lines: list[dict[str, Any]]) -> None:
-    """Fill the study with the results in the lines, as far as there are any."""
-    study.show(*tables_of(lines, hosts, trained))
-    study.figures += figures_of(lines)
-    study.rows = [flat(line) for line in lines]
-    study.facts |= {"hosts": hosts, "lines": lines}
+def described(line: Line) -> str:
+    """Describe what a line measured."""
+    system = f": {SYSTEMS[line['system']]}, {line['model']}" if "system" in line else ""
+    return line["what"] + system
 
 
-def on_hosts(network: Network, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield rank 0's line for each case, with one process on each host."""
-    address = {"MASTER_ADDR": network.hosts[0].address, "MASTER_PORT": str(PORT)}
-    starts = [host.popen for host in network.hosts]
-    return on(starts, network.folder, {**address, "GLOO_SOCKET_IFNAME": "eth0"}, cases)
+def measured(
+    hosts: int, runs: list[tuple[float | None, list[Line]]], buckets: list[Line]
+) -> Generator[Line, None, None]:
+    """Yield rank 0's line for each case, with its rate: of the runs between hosts, then of the buckets."""
 
+    def lines_of(network: Network | None, cases: list[Line], port: int) -> Iterator[Line]:
+        return torch_lines_of(network, RANK, {"timeout": TIMEOUT, "cases": cases}, port, PATIENCE)
 
-def on_loopback(cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the same for two processes of this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    with tempfile.TemporaryDirectory() as folder:
-        yield from on([subprocess.Popen] * 2, Path(folder), address, cases)
-
-
-def on(
-    starts: Sequence[Callable[..., subprocess.Popen[str]]],
-    folder: Path,
-    address: dict[str, str],
-    cases: list[dict[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    """Start ranks with torchrun's environment; yield rank 0's results. ``address``: where they meet."""
-    path = folder / "plan.json"
-    path.write_text(json.dumps({"timeout": TIMEOUT, "cases": cases}))
-    argv = [sys.executable, "-m", RANK, str(path)]
-    group = {**one_thread(), **address, "WORLD_SIZE": str(len(starts))}
-    with tempfile.TemporaryFile("w+", dir=folder) as said:
-        started = [
-            start(argv, env={**group, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=said, text=True)
-            for rank, start in enumerate(starts)
-        ]
-        yield from heard(started, said, PATIENCE)
+    if runs:
+        with Network(hosts) as network:
+            for rate, cases in runs:
+                network.shape(rate)
+                for line in lines_of(network, cases, PORT):
+                    yield {**line, "rate": rate}
+    if buckets:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        for line in lines_of(None, buckets, port):
+            yield {**line, "rate": None}

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....system.extras import pip_install
 from ...training import Floats
+from ...training.data import require_torch
 from ..artefact import Artefact
 
 IMAGES = "synthetic images (noise with a spectrum of 1/f, random labels), not ImageNet"
@@ -37,16 +36,14 @@ class Sample(NamedTuple):
     device: str
 
 
-def missing() -> str | None:
-    """Say that torch is missing here, with what to install; None if it is installed."""
-    return None if find_spec("torch") else f"torch is not installed: {pip_install('torch')}"
-
-
 def sampled(made: Artefact, steps: int, names: Sequence[str] = tuple(COUNTS)) -> Iterator[tuple[str, Sample]]:
     """Yield the gradients of the networks by name; if there are none, note why."""
-    lack = missing() if made.torch else "the ImageNet networks were left out (--no-torch)"
-    if lack is not None:
-        made.notes.append(lack)
+    try:
+        if not made.torch:
+            raise ModuleNotFoundError("the ImageNet networks were left out (--no-torch)")
+        require_torch()
+    except ModuleNotFoundError as error:
+        made.notes.append(str(error))
         return
     for name in names:
         made.step(name)
@@ -119,8 +116,7 @@ def sample(name: str, steps: int, batch: int, seed: int) -> Sample:
     Raises ``ModuleNotFoundError``, with what to install, without torch. It runs on a GPU where torch has one.
     VGG-16 needs 3 GB of memory and some seconds per image on a processor.
     """
-    if (lack := missing()) is not None:
-        raise ModuleNotFoundError(lack, name="torch")
+    require_torch()
     torch = import_module("torch")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(seed)

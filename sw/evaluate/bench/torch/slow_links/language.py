@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..models import Transformer, cross_entropy
+
 BYTES = 256
 TESTED = 512
 """Windows of the text for testing."""
@@ -22,30 +24,13 @@ class Size(NamedTuple):
     context: int
     batch: int
 
+    def model(self) -> Transformer:
+        """Make a transformer over bytes."""
+        return Transformer(BYTES, self.context, self.width, self.layers, self.width // 32, "gelu")
+
 
 SIZES = {"small": Size(128, 2, 64, 8), "large": Size(384, 6, 128, 8)}
 """0.47 and 10.9 million values."""
-
-
-class Transformer(nn.Module):
-    """A causal transformer over bytes, of a `Size`."""
-
-    def __init__(self, size: Size) -> None:
-        super().__init__()
-        width, layers, context, _ = size
-        self.bytes, self.places = nn.Embedding(BYTES, width), nn.Embedding(context, width)
-        layer = nn.TransformerEncoderLayer(
-            width, width // 32, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
-        self.out = nn.Linear(width, BYTES)
-
-    def forward(self, codes: torch.Tensor) -> torch.Tensor:
-        """Compute float[n, context, 256] of int[n, context]."""
-        context = codes.shape[1]
-        mask = nn.Transformer.generate_square_subsequent_mask(context)
-        x = self.bytes(codes) + self.places.weight[:context]
-        return self.out(self.layers(x, mask=mask, is_causal=True))
 
 
 class Text:
@@ -81,5 +66,4 @@ class Text:
 
 def loss_of(module: nn.Module, windows: torch.Tensor) -> torch.Tensor:
     """Return the mean cross-entropy of the bytes after the first, in nats."""
-    logits = module(windows[:, :-1])
-    return nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+    return cross_entropy(module(windows[:, :-1]), windows[:, 1:])

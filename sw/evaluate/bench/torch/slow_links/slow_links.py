@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench slow-links``: DDP and local updates on a real text, by loss, bytes and time."""
 
-from contextlib import ExitStack
-from importlib.util import find_spec
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from .....commands import report
-from .....commands.console import new_progress
 from .....commands.study import Study, flat, measurement
 from .....netns import Network, require
 from .....netns import seconds as seconds_of
-from .....system.extras import pip_install
-from ...common.job import torch_lines_of
-from ...common.rows import where
-from .systems import WORDS, System
+from .....system.options import usage_error
+from ....training.data import require_torch
+from ...common.job import Line, counted, torch_lines_of
+from ...common.rows import Row, where
+from .systems import FEW, WORDS, System
 from .tables import chart, losses_table, times_tables
 
 TEXT = Path("/usr/share/dictd/gcide.dict.dz")
@@ -61,14 +61,7 @@ def slow_links(
     ] = TEXT,
     only: Annotated[str, report.listed(", ".join(PARTS))] = ",".join(PARTS),
     quick: Annotated[
-        bool,
-        report.quick(
-            rates="50m,1g",
-            steps=64,
-            timed=2,
-            seeds=1,
-            systems="ddp:raw,ddp:fp16,ddp:powersgd2,ddp:k10,h16:raw,h16:int8,h16:k8,h16:k5",
-        ),
+        bool, report.quick(rates="50m,1g", steps=64, timed=2, seeds=1, systems=",".join(FEW))
     ] = False,
 ) -> None:
     """Measure DDP and local updates (DiLoCo) on slow links: what they cost in loss, bytes and time.
@@ -82,19 +75,16 @@ def slow_links(
     measured.
     """
     chosen, words = report.choices(only, PARTS, "--only"), report.words(systems, "--systems", "systems")
-    try:
+    waits = report.words(delays, "--delays", "delays")
+    with usage_error():
         for word in words:
             System.of(word)
-        waits = report.words(delays, "--delays", "delays")
         for wait in waits:
             seconds_of(wait)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     bits = report.rates(rates)
     if not text.is_file():
         raise typer.BadParameter(f"no text at {text}: apt-get install dict-gcide, or --text FILE")
-    if find_spec("torch") is None:
-        raise ModuleNotFoundError(f"torch is not installed: {pip_install('torch')}", name="torch")
+    require_torch()
     require()
     common = {"size": size, "text": str(text.resolve())}
     losses = [
@@ -104,32 +94,38 @@ def slow_links(
     ] if "losses" in chosen else []  # fmt: skip
     times = [{"what": "time", "system": word, "seed": seed, "steps": timed, **common} for word in words]
     links = [(rate, wait) for wait in waits for rate in bits] if "times" in chosen else []
-    lines: list[dict[str, Any]] = []
-    with new_progress(study.console) as progress, ExitStack() as at_the_end:
-        at_the_end.callback(finished, study, steps, hosts, size, text, lines)
-        bar = progress.add_task("", total=len(losses) + len(links) * len(times))
-        for rate, delay in [(None, "0us")] * bool(losses) + links:
-            with Links(hosts, rate, delay=delay) as network:
-                plan = {"timeout": TIMEOUT, "cases": losses if rate is None else times}
-                for line in torch_lines_of(network, RANK, plan, PORT, PATIENCE):
-                    lines.append({**line, "rate": rate, "delay": delay})
-                    progress.update(bar, advance=1, description=f"{line['what']}: {line['system']}")
+    runs = [(None, "0us", losses)] * bool(losses) + [(*link, times) for link in links]
+    lines: list[Line] = []
+    total = sum(len(cases) for *_, cases in runs)
+    try:
+        with closing(measured(hosts, runs)) as found:
+            for line in counted(study.console, found, total, "{0[what]}: {0[system]}".format):
+                lines.append(line)
+    finally:  # an interrupted run shows what it has measured
+        study.conditions.append(
+            f"{hosts} hosts, {size} transformer of bytes, AdamW, {steps} steps, {text.name}"
+        )
+        study.show(*losses_table(lines), *times_tables(lines, steps))
+        study.rows = rows_of(lines)
+        study.facts |= {"hosts": hosts, "size": size, "lines": lines}
+        if lines:
+            study.plot(chart(lines), 12.8, 5.6)
 
 
-def finished(
-    study: Study, steps: int, hosts: int, size: str, text: Path, lines: list[dict[str, Any]]
-) -> None:
-    """Fill the study with the results in the lines, as far as there are any."""
-    study.conditions.append(f"{hosts} hosts, {size} transformer of bytes, AdamW, {steps} steps, {text.name}")
-    if (table := losses_table(lines)) is not None:
-        study.show(table)
-    study.show(*times_tables(lines, steps))
-    points = (
+def measured(hosts: int, runs: Sequence[tuple[float | None, str, list[Line]]]) -> Generator[Line, None, None]:
+    """Yield rank 0's line for each case, with its link's rate and delay."""
+    for rate, delay, cases in runs:
+        with Links(hosts, rate, delay=delay) as network:
+            plan = {"timeout": TIMEOUT, "cases": cases}
+            for line in torch_lines_of(network, RANK, plan, PORT, PATIENCE):
+                yield {**line, "rate": rate, "delay": delay}
+
+
+def rows_of(lines: Sequence[Line]) -> list[Row]:
+    """Return a row for each point of the curves, and for each line of times."""
+    points = [
         {**{name: line[name] for name in ("what", "system", "seed")}, "steps": at, "loss": loss, "sent": sent}
         for line in where(lines, what="loss")
         for at, loss, sent in line["curve"]
-    )
-    study.rows = [*points, *map(flat, where(lines, what="time"))]
-    study.facts |= {"hosts": hosts, "size": size, "lines": lines}
-    if lines:
-        study.plot(chart(lines), 12.8, 5.6)
+    ]
+    return [*points, *map(flat, where(lines, what="time"))]

@@ -18,6 +18,7 @@ WORDS = (
     "h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, "
     "h16:k5-tensor, h64:raw, h64:k8, h64:k6, h64:k5"
 ).split(", ")
+FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
 _SYSTEM = re.compile(
     r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|k(\d{1,2})(?:-(plain|tensor))?)"
 )

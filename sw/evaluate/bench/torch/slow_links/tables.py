@@ -61,11 +61,11 @@ def reference(systems: Sequence[str]) -> str:
     return REFERENCE if REFERENCE in systems else systems[0]
 
 
-def losses_table(lines: Sequence[Row]) -> Table | None:
-    """Tabulate losses after all steps, and after the reference's bytes."""
+def losses_table(lines: Sequence[Row]) -> list[Table]:
+    """Tabulate losses after all steps, and after the reference's bytes; nothing if none are known."""
     found = trained(lines)
     if not found:
-        return None
+        return []
     against = reference(list(found))
     budget, most = found[against].sent[-1], max(each.sent[-1] for each in found.values())
     title = f"Loss of the test set, nats per byte; means of {len(found[against].finals)} seed(s)"
@@ -78,7 +78,7 @@ def losses_table(lines: Sequence[Row]) -> Table | None:
             f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{most / sent:.1f}",
             each.after_bytes(budget),
         )  # fmt: skip
-    return table
+    return [table]
 
 
 def seconds(line: Row) -> tuple[float, float]:
