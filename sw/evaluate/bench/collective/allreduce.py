@@ -8,13 +8,12 @@ import typer
 
 from .... import converted
 from ....commands import report
-from ....commands.console import new_progress
 from ....commands.study import Study, measurement
-from ....netns import Network, bits_per_second, rate_text, require
+from ....netns import Network, rate_text, require
 from ....system.extras import pip_install
 from ...training.data import require_digits
 from ..common import data
-from ..common.job import lines_of, with_mpi
+from ..common.job import Line, counted, lines_of, with_mpi
 from . import allreduce_rank
 from . import allreduce_report as tables
 from .allreduce_report import Results
@@ -59,7 +58,10 @@ def allreduce(
     """
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
-    chosen_rates = _rates(rates)
+    chosen_rates = [
+        None if word == UNSHAPED else report.rate(word, f"--rates (or {UNSHAPED!r})")
+        for word in report.words(rates, "--rates", "rates")
+    ]
     halves, raw = dtype == "bfloat16", RING_BF16 if dtype == "bfloat16" else RING_RAW
     names = _variants(only, HALVES if halves else MEASURED, raw)
     if halves and not set(chosen_ops) <= set(ALL_REDUCES):
@@ -76,22 +78,25 @@ def allreduce(
         names.remove(MPI)
         study.console.print(f"{MPI}: mpi4py is not installed: {pip_install('bench')}")
     results = Results(2.0**-bound, hosts, raw)
-    with new_progress(study.console) as progress, Network(hosts, mtu=mtu) as network:
-        task = progress.add_task("data", total=None)
-        arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
-        plan = {
-            "bound": 2.0**-bound, "ops": chosen_ops, "scale": "auto" if halves else None,
-            "arrays": {
-                kind: data.saved(network.folder, str(number), [converted(values, dtype) for values in each])
-                for number, (kind, each) in enumerate(arrays.items())
-            },
-        }  # fmt: skip
+    with Network(hosts, mtu=mtu) as network:
+        with study.console.status("data"):
+            arrays = given or {kind: data.arrays(kind, count, seed, hosts) for kind in chosen}
+            plan = {
+                "bound": 2.0**-bound, "ops": chosen_ops, "scale": "auto" if halves else None,
+                "arrays": {
+                    kind: data.saved(network.folder, str(n), [converted(values, dtype) for values in each])
+                    for n, (kind, each) in enumerate(arrays.items())
+                },
+            }  # fmt: skip
         rounds = {rate: _rounds(names, rate, item * count, hosts, repeats) for rate in chosen_rates}
-        progress.update(task, total=len(arrays) * _times(rounds, chosen_ops))
-        for rate, line in measured(network, plan, rounds, item * count):
+        times = [
+            turns * sum(VARIANTS[name].does(op) for op in chosen_ops)
+            for each in rounds.values()
+            for name, turns in each.items()
+        ]
+        lines = measured(network, plan, rounds, item * count)
+        for rate, line in counted(study.console, lines, len(arrays) * sum(times), _text):
             results.add(rate, line)
-            text = f"{rate_text(rate)}, {line['data']}: {line['variant']}"
-            progress.update(task, advance=1, description=text)
         described = _described(network)
     study.conditions.append(
         f"{hosts} hosts, {size} MB of {'bf16' if halves else 'fp32'} values each, error bound "
@@ -111,7 +116,7 @@ def allreduce(
 
 def measured(
     network: Network, plan: dict[str, Any], rounds: dict[float | None, dict[str, int]], size: int
-) -> Iterator[tuple[float | None, dict[str, Any]]]:
+) -> Iterator[tuple[float | None, Line]]:
     """Shape the network and run all rounds at each rate; yield the rate and each line of rank 0.
 
     ``rounds``: how often each variant is measured, by rate. ``size``: bytes of a rank's values.
@@ -124,24 +129,9 @@ def measured(
             yield rate, line
 
 
-def _times(rounds: dict[float | None, dict[str, int]], ops: list[str]) -> int:
-    """Count the measurements of each array."""
-    return sum(
-        number * sum(VARIANTS[name].does(op) for op in ops)
-        for each in rounds.values()
-        for name, number in each.items()
-    )
-
-
-def _rates(text: str) -> list[float | None]:
-    """Return the rates of a list, None for "unshaped". A usage error names the wrong one."""
-    found: list[float | None] = []
-    for word in report.words(text, "--rates", "rates"):
-        try:
-            found.append(None if word == UNSHAPED else bits_per_second(word))
-        except ValueError as error:
-            raise typer.BadParameter(f"--rates: {error} (or {UNSHAPED!r})") from error
-    return list(dict.fromkeys(found))
+def _text(found: tuple[float | None, Line]) -> str:
+    rate, line = found
+    return f"{rate_text(rate)}, {line['data']}: {line['variant']}"
 
 
 def _variants(only: str | None, known: Collection[str], raw: str) -> list[str]:

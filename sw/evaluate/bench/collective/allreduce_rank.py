@@ -23,6 +23,8 @@ _HALF_A_PLACE = 2.0**-8
 
 Lanes = NDArray[np.float32]
 Exact = NDArray[np.floating[Any]]
+Call = Callable[[Any, Any], object]
+"""Makes the result of a rank's own values, in memory that exists."""
 
 
 def main(transport: Transport, plan: Plan) -> None:
@@ -34,40 +36,40 @@ def main(transport: Transport, plan: Plan) -> None:
         total = np.zeros(given.size)
         for source in sources:
             total += source
-        mine = Parts(given.size, transport.size).block(transport.rank)
+        blocks = [Parts(given.size, len(paths)).block(rank) for rank in range(len(paths))]
+        counts = [block.stop - block.start for block in blocks]
+        mine = blocks[transport.rank]
         for op in plan["ops"]:
-            exact_of = partial(_exact, op, sources, total, mine)
+            exact_of = partial(_exact, op, sources, total, blocks, mine)
+            call_of = partial(_call, transport, comm, plan, op, counts)
             own = given[mine] if op == ALL_GATHER else given
-            _measure(transport, comm, plan, {"data": kind, "op": op}, own, exact_of)
+            _measure(transport, plan, {"data": kind, "op": op}, own, call_of, exact_of)
 
 
-def _exact(op: str, sources: Sequence[Lanes], total: Exact, mine: slice, variant: Variant) -> Exact:
+def _exact(
+    op: str, sources: Sequence[Lanes], total: Exact, blocks: Sequence[slice], mine: slice, variant: Variant
+) -> Exact:
     """Return a rank's correct result. ``mine``: its block; ``total``: the sum of the ranks' ``sources``."""
     if op == REDUCE_SCATTER:
         return total[mine]
     if op == ALL_GATHER:  # of every rank its block of its own values
-        blocks = Parts(total.size, len(sources))
-        return np.concatenate([source[blocks.block(rank)] for rank, source in enumerate(sources)])
+        return np.concatenate([source[block] for source, block in zip(sources, blocks, strict=True)])
     whole = total - sources[0] if variant.apart else total
     return whole / (len(sources) - variant.apart) if op == "mean" else whole
 
 
 def _measure(
-    transport: Transport,
-    comm: Any,
-    plan: Plan,
-    what: dict[str, str],
-    own: NDArray[Any],
+    transport: Transport, plan: Plan, what: dict[str, str], own: NDArray[Any], call_of: Callable[[str], Call],
     exact_of: Callable[[Variant], Exact],
-) -> None:
+) -> None:  # fmt: skip
     """Time all variants in rounds, so that other load on the machine affects all of them alike."""
-    result, op = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype), what["op"]
+    result = np.zeros(exact_of(VARIANTS[RING_RAW]).size, own.dtype)
     for turn in range(max(plan["rounds"].values())):
         for name, rounds in plan["rounds"].items():
             variant = VARIANTS[name]
-            if turn >= rounds or not variant.does(op):
+            if turn >= rounds or not variant.does(what["op"]):
                 continue
-            call = _by_mpi(comm, op) if name == MPI else _by_us(transport, plan, op, variant)
+            call = call_of(name)
             if turn == 0:
                 call(own, result)  # not timed: it opens connections and loads code
             transport.barrier()
@@ -80,7 +82,7 @@ def _measure(
                 if name != MPI:
                     line["bytes_sent"] = max(transport.exchange(transport.bytes_sent - before))
                     line["scale"] = statistics(transport).since(counted).scale or 0
-                line |= _checked(transport, result, exact_of(variant), op != REDUCE_SCATTER)
+                line |= _checked(transport, result, exact_of(variant), what["op"] != REDUCE_SCATTER)
             tell(transport, line)
 
 
@@ -105,41 +107,28 @@ def _checked(transport: Transport, result: NDArray[Any], exact: Exact, shared: b
     }
 
 
-def _by_us(transport: Transport, plan: Plan, op: str, variant: Variant) -> Callable[[Lanes, Lanes], None]:
-    settings = {**variant.settings(plan["bound"], plan.get("scale")), "dtype": "bfloat16"}
+def _call(transport: Transport, comm: Any, plan: Plan, op: str, counts: Sequence[int], name: str) -> Call:
+    """Return what a variant does of an operation, by us or by MPI. ``counts``: lanes of the ranks' blocks."""
+    if name == MPI:
+        return _by_mpi(comm, op, counts)
+    settings = {**VARIANTS[name].settings(plan["bound"], plan.get("scale")), "dtype": "bfloat16"}
+    if op == ALL_GATHER:
+        return partial(allgather_comp, transport, counts=counts, **settings)
     which = MEAN if op == "mean" else SUM
-
-    def scatter(own: Lanes, result: Lanes) -> None:
-        counts = block_sizes(own.size, transport.size)
-        reduce_scatter_comp(transport, own, result, which, counts=counts, **settings)
-
-    def gather(own: Any, result: Lanes) -> None:
-        allgather_comp(transport, own, result, counts=block_sizes(result.size, transport.size), **settings)
-
-    def all_reduce(own: Lanes, result: Lanes) -> None:
-        allreduce_comp(transport, own, result, which, **settings)
-
-    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, all_reduce)
+    if op == REDUCE_SCATTER:
+        return partial(reduce_scatter_comp, transport, op=which, counts=counts, **settings)
+    return partial(allreduce_comp, transport, op=which, **settings)
 
 
-def _by_mpi(comm: Any, op: str) -> Callable[[Lanes, Lanes], None]:
-    factor = np.float32(1 / comm.size)
-
-    def all_reduce(own: Lanes, result: Lanes) -> None:
+def _by_mpi(comm: Any, op: str, counts: Sequence[int]) -> Call:
+    def mean(own: Lanes, result: Lanes) -> None:
         comm.Allreduce(own, result)
-        if op == "mean":
-            np.multiply(result, factor, out=result)
+        np.multiply(result, np.float32(1 / comm.size), out=result)
 
-    def scatter(own: Lanes, result: Lanes) -> None:
-        comm.Reduce_scatter(own, result, block_sizes(own.size, comm.size))
-
-    def gather(own: Lanes, result: Lanes) -> None:
-        comm.Allgatherv(own, [result, block_sizes(result.size, comm.size)])
-
-    return {REDUCE_SCATTER: scatter, ALL_GATHER: gather}.get(op, all_reduce)
-
-
-def block_sizes(count: int, ranks: int) -> list[int]:
-    """Return the lanes of each rank's block."""
-    blocks = [Parts(count, ranks).block(rank) for rank in range(ranks)]
-    return [block.stop - block.start for block in blocks]
+    calls: dict[str, Call] = {
+        "sum": comm.Allreduce,
+        "mean": mean,
+        REDUCE_SCATTER: lambda own, result: comm.Reduce_scatter(own, result, counts),
+        ALL_GATHER: lambda own, result: comm.Allgatherv(own, [result, counts]),
+    }
+    return calls[op]

@@ -97,8 +97,8 @@ def torch_lines_of(
 
 
 def counted(
-    console: Console, lines: Iterable[Line], total: int, text: Callable[[Line], str]
-) -> Iterator[Line]:
+    console: Console, lines: Iterable[T], total: int, text: Callable[[T], str] = lambda line: ""
+) -> Iterator[T]:
     """Yield the lines, and show how many of ``total`` there are and the ``text`` of the last one."""
     with new_progress(console) as progress:
         task = progress.add_task("", total=total)
