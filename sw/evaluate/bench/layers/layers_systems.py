@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The training systems that ``inceptionn bench layers`` compares, with one small interface."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,11 +9,11 @@ from typing import Any, NamedTuple
 
 from .... import DEFAULT_CODEC, Codec, CodecName
 from ....collectives import MEAN, allreduce_comp
-from ....layers.parameter_server import MomentumSGD, ParameterServer, Partition
+from ....layers.parameter_server import MomentumSGD, ParameterServer, Partition, Worker
 from ....layers.ssd_sgd import SSDSGD
 from ....layers.traffic import Traffic
 from ....transport import Transport
-from ...training import Batch, Floats, Model, Parameters, flatten, unflatten
+from ...training import Batch, Floats, Gradients, Model, Parameters, flatten, unflatten
 
 
 class Job(NamedTuple):
@@ -29,124 +28,97 @@ class Job(NamedTuple):
     """Steps of SSGD at the beginning of SSD-SGD."""
 
 
-class Run(ABC):
-    """One training, at one rank. Every rank makes one and calls the same methods."""
+class Run(NamedTuple):
+    """One training, at one rank. Every rank makes one and calls the same functions.
 
-    transport: Transport
+    ``step``: run one step with this rank's samples. ``parameters``: return the weights learnt so far, at
+    every rank. ``close``: end it; the transport can be used again.
+    """
+
     traffic: Traffic
-
-    @abstractmethod
-    def step(self, batch: Batch) -> None:
-        """Run one step with this rank's samples."""
-
-    @abstractmethod
-    def parameters(self) -> Parameters:
-        """Return the weights learnt so far, at every rank."""
-
-    def close(self) -> None:
-        """End it; the transport can be used again."""
-        self.transport.barrier()
+    step: Callable[[Batch], object]
+    parameters: Callable[[], Parameters]
+    close: Callable[[], None]
 
 
-class _Group(Run):
-    """Parameter server, every rank worker and server."""
-
-    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
-        rate = job.rate / transport.size if settings.get("mode") == "async" else job.rate
-        rule = MomentumSGD(rate, job.momentum)
-        self.model = model
-        self.group = ParameterServer(transport, model.initial(job.seed), rule, **settings)
-        assert self.group.worker is not None
-        self.worker, self.traffic = self.group.worker, self.group.traffic
-
-    def parameters(self) -> Parameters:
-        return self.worker.pull()
-
-    def close(self) -> None:
-        self.group.close()
+def _group(transport: Transport, model: Model, job: Job, **settings: Any) -> tuple[ParameterServer, Worker]:
+    """Make a parameter server, every rank worker and server."""
+    rate = job.rate / transport.size if settings.get("mode") == "async" else job.rate
+    group = ParameterServer(transport, model.initial(job.seed), MomentumSGD(rate, job.momentum), **settings)
+    assert group.worker is not None
+    return group, group.worker
 
 
-class _Servers(_Group):
-    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
-        super().__init__(transport, model, job, **settings)
-        self.weights = self.worker.pull()
+def _servers(transport: Transport, model: Model, job: Job, **settings: Any) -> Run:
+    group, worker = _group(transport, model, job, **settings)
+    weights = worker.pull()
 
-    def step(self, batch: Batch) -> None:
-        self.worker.push(self.model.gradients(self.weights, batch))
-        self.weights = self.worker.pull()
+    def step(batch: Batch) -> None:
+        nonlocal weights
+        worker.push(model.gradients(weights, batch))
+        weights = worker.pull()
 
-    def parameters(self) -> Parameters:
-        return self.weights
-
-
-class _SSD(_Group):
-    def __init__(self, transport: Transport, model: Model, job: Job, k: int, **settings: Any) -> None:
-        super().__init__(transport, model, job, **settings)
-        self.trainer = SSDSGD(self.worker, k, job.warm_up, job.rate)
-
-    def step(self, batch: Batch) -> None:
-        self.trainer.step(self.model.gradients(self.trainer.weights, batch))
-
-    def close(self) -> None:
-        self.trainer.finish()
-        super().close()
+    return Run(group.traffic, step, lambda: weights, group.close)
 
 
-class _AllReduce(Run):
-    """Every rank keeps all weights; gradients by ring (INCEPTIONN's Algorithm 1)."""
+def _ssd(transport: Transport, model: Model, job: Job, k: int, **settings: Any) -> Run:
+    group, worker = _group(transport, model, job, **settings)
+    trainer = SSDSGD(worker, k, job.warm_up, job.rate)
 
-    def __init__(self, transport: Transport, model: Model, job: Job, **settings: Any) -> None:
-        self.transport, self.model, self.settings = transport, model, settings
-        self.traffic = Traffic()
-        initial = model.initial(job.seed)
-        self.vector = flatten(initial)
-        self.rule = MomentumSGD(job.rate, job.momentum)
-        self.weights = unflatten(self.vector, initial)
+    def close() -> None:
+        trainer.finish()
+        group.close()
 
-    def step(self, batch: Batch) -> None:
-        own = flatten(self.model.gradients(self.weights, batch))
-        before = self.transport.bytes_sent
-        allreduce_comp(self.transport, None, own, MEAN, **self.settings)
-        raw = 2 * own.nbytes * (self.transport.size - 1) // self.transport.size
-        self.traffic.count("gradients", self.transport.bytes_sent - before, raw)
-        self.apply(own)
-
-    def apply(self, mean: Floats) -> None:
-        """Update the weights."""
-        self.rule.update(Partition(0, "", 0, 0, mean.size), self.vector, mean, step=0)
-
-    def parameters(self) -> Parameters:
-        return self.weights
+    return Run(
+        group.traffic, lambda batch: trainer.step(model.gradients(trainer.weights, batch)), worker.pull, close
+    )
 
 
-class _GradiVeQ(_AllReduce):
-    """The same with the convolutions compressed by PCA; phases a tenth and a third of the paper's length."""
+def _replicated(
+    transport: Transport, model: Model, job: Job, traffic: Traffic, mean: Callable[[Gradients], Floats]
+) -> Run:
+    """Keep all weights at every rank, which applies the mean that ``mean`` makes of all ranks' gradients."""
+    initial = model.initial(job.seed)
+    vector = flatten(initial)
+    weights = unflatten(vector, initial)
+    rule, whole = MomentumSGD(job.rate, job.momentum), Partition(0, "", 0, 0, vector.size)
 
-    def __init__(self, transport: Transport, model: Model, job: Job, codec: CodecName | None) -> None:
-        super().__init__(transport, model, job)
-        used = {name: Codec(job.bound, codec, threads=1) for name in ("codec", "rest_codec") if codec}
-        self.exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
-            transport, self.weights, warm_up=10, sampling=30, compressed=120, **used
-        )
-        self.traffic = self.exchange.traffic
+    def step(batch: Batch) -> None:
+        rule.update(whole, vector, mean(model.gradients(weights, batch)), step=0)
 
-    def step(self, batch: Batch) -> None:
-        self.apply(flatten(self.exchange.all_reduce(self.model.gradients(self.weights, batch))))
+    return Run(traffic, step, lambda: weights, transport.barrier)
 
 
-class _Parallax(Run):
-    def __init__(self, transport: Transport, model: Model, job: Job) -> None:
-        parallax = import_module("inceptionn.layers.parallax")
-        rule = partial(parallax.MomentumSGD, job.rate, job.momentum)
-        self.transport, self.runner = transport, parallax.get_runner(model, transport, rule)
-        self.traffic = self.runner.traffic
+def _ring(transport: Transport, model: Model, job: Job, codec: CodecName | None) -> Run:
+    """All-reduce gradients by ring (INCEPTIONN's Algorithm 1)."""
+    traffic, settings = Traffic(), _codec(job, codec) or {"path": "off"}
 
-    def step(self, batch: Batch) -> None:
-        self.runner.run(batch)
+    def mean(gradients: Gradients) -> Floats:
+        own, before = flatten(gradients), transport.bytes_sent
+        allreduce_comp(transport, None, own, MEAN, **settings)
+        raw = 2 * own.nbytes * (transport.size - 1) // transport.size
+        traffic.count("gradients", transport.bytes_sent - before, raw)
+        return own
 
-    def parameters(self) -> Parameters:
-        found: Parameters = self.runner.gathered()
-        return found
+    return _replicated(transport, model, job, traffic, mean)
+
+
+def _gradiveq(transport: Transport, model: Model, job: Job, codec: CodecName | None) -> Run:
+    """Compress convolutions by PCA; phases are a tenth and a third of the paper's length."""
+    used = {name: Codec(job.bound, codec, threads=1) for name in ("codec", "rest_codec") if codec}
+    exchange = import_module("inceptionn.layers.gradiveq").GradiVeQ(
+        transport, model.initial(job.seed), warm_up=10, sampling=30, compressed=120, **used
+    )
+    return _replicated(
+        transport, model, job, exchange.traffic, lambda gradients: flatten(exchange.all_reduce(gradients))
+    )
+
+
+def _parallax(transport: Transport, model: Model, job: Job) -> Run:
+    parallax = import_module("inceptionn.layers.parallax")
+    rule = partial(parallax.MomentumSGD, job.rate, job.momentum)
+    runner = parallax.get_runner(model, transport, rule)
+    return Run(runner.traffic, runner.run, runner.gathered, transport.barrier)
 
 
 def _adt(model: Model, job: Job) -> Any:
@@ -185,11 +157,6 @@ class System:
         """Begin a training."""
         return self.make(transport, model, job, self.codec)
 
-    def coded(self, form: str) -> "System":
-        """Return the system in one of the forms."""
-        codec, text = FORMS[form]
-        return replace(self, title=self.title + text, codec=codec)
-
 
 FORMS: dict[str, tuple[CodecName | None, str]] = {
     "": (None, ""), "+codec": (DEFAULT_CODEC, ", codec"), "+planes": ("planes", ", planes"),
@@ -199,23 +166,27 @@ FORMS: dict[str, tuple[CodecName | None, str]] = {
 def ssd(k: int) -> System:
     """Make SSD-SGD with a delay of k."""
     return System(
-        f"SSD-SGD, k = {k}", lambda t, m, j, c: _SSD(t, m, j, k, **_codec(j, c)), warm_up=k, cycle=k
+        f"SSD-SGD, k = {k}", lambda t, m, j, c: _ssd(t, m, j, k, **_codec(j, c)), warm_up=k, cycle=k
     )
 
 
 _KINDS = {
-    "ssgd": System("PS, SSGD", lambda t, m, j, c: _Servers(t, m, j, **_codec(j, c))),
-    "asgd": System("PS, ASGD", lambda t, m, j, c: _Servers(t, m, j, mode="async"), ("",)),
+    "ssgd": System("PS, SSGD", lambda t, m, j, c: _servers(t, m, j, **_codec(j, c))),
+    "asgd": System("PS, ASGD", lambda t, m, j, c: _servers(t, m, j, mode="async"), ("",)),
     "ssd": ssd(5),
     "a2dtwp": System(
-        "A2DTWP, PS", lambda t, m, j, c: _Servers(t, m, j, encoding=_adt(m, j), **_codec(j, c)),
+        "A2DTWP, PS", lambda t, m, j, c: _servers(t, m, j, encoding=_adt(m, j), **_codec(j, c)),
         ("", "+codec"), adaptive=True,
     ),
-    "parallax": System("Parallax", lambda t, m, j, c: _Parallax(t, m, j), ("",), 12),
-    "gradiveq": System("GradiVeQ", _GradiVeQ, warm_up=42, adaptive=True),
-    "ring": System("ring", lambda t, m, j, c: _AllReduce(t, m, j, **(_codec(j, c) or {"path": "off"}))),
+    "parallax": System("Parallax", lambda t, m, j, c: _parallax(t, m, j), ("",), 12),
+    "gradiveq": System("GradiVeQ", _gradiveq, warm_up=42, adaptive=True),
+    "ring": System("ring", _ring),
 }  # fmt: skip
-SYSTEMS = {name + form: kind.coded(form) for name, kind in _KINDS.items() for form in kind.forms}
+SYSTEMS = {
+    name + form: replace(kind, title=kind.title + FORMS[form][1], codec=FORMS[form][0])
+    for name, kind in _KINDS.items()
+    for form in kind.forms
+}
 """By name; a further one needs a `Run` and a line above. GradiVeQ is timed in a compressed phase."""
 CONVOLUTIONS = ("gradiveq", "gradiveq+codec", "gradiveq+planes")
 """Systems for models with convolutions."""
