@@ -12,7 +12,7 @@ import pytest
 from inceptionn import Codec, converted
 from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp, statistics
 from inceptionn.evaluate.bench.trainings import trainings as bench
-from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, Bf16, Ours, RawBf16, rounded
+from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, bf16, ours, raw_bf16, rounded
 from inceptionn.evaluate.bench.trainings.grid import Case
 from inceptionn.transport import Transport, loopback
 
@@ -25,15 +25,15 @@ def test_simulated_sums_are_those_of_the_ring(ranks: int, scale: Any) -> None:
     """Bit for bit, with error feedback over three steps; bytes but for blocks' last groups and plans."""
     trainer = Case("mlp", "sgd", ranks, seed=1).trainer()
     gradients = [trainer.gradients(step) for step in range(3)]
-    ours = Ours(CODEC, scale, trainer.shapes)
+    compress = ours(CODEC, scale, trainer.shapes)
     sections = [values.size for values in trainer.shapes.values()] if scale == TENSOR else None
     residuals = np.zeros_like(gradients[0])
     expected, sent = [], []
     for gradient in gradients:
-        kept = ours(gradient + residuals)
+        kept, count = compress(gradient + residuals)
         residuals = gradient + residuals - kept
         expected.append(kept.sum(axis=0))
-        sent.append(ours.sent(kept))
+        sent.append(count())
 
     def rank(transport: Transport) -> tuple[list[bytes], list[float]]:
         memory, found, sizes = ErrorFeedback(CODEC), [], []
@@ -66,19 +66,18 @@ def test_bfloat16_has_the_bits_and_bytes_of_the_ring(threads: Any) -> None:
         allreduce_comp(t, None, y, MEAN, codec=codec, dtype="bfloat16")
         return converted(y, patterns=True), t.bytes_sent
 
-    ours = Bf16(Ours(codec, AUTO, {"": x[0]}))
-    kept = ours(x)
+    kept, sent = bf16(ours(codec, AUTO, {"": x[0]}))(x)
     outcomes = threads(4, run)
     for mean, _ in outcomes:
         assert np.array_equal(mean, kept[0])
-    assert ours.sent(kept) == pytest.approx(np.mean([sent for _, sent in outcomes]), rel=0.03)
+    assert sent() == pytest.approx(np.mean([size for _, size in outcomes]), rel=0.03)
 
 
 def test_the_raw_ring_of_bfloat16_rounds_partial_sums() -> None:
     x = np.array([[1], [2**-9], [2**-9], [2**-9]], np.float32)
-    raw = Bf16(RawBf16())
-    assert raw(x)[0, 0] == 0.25  # what is added to 1 is less than half a place
-    assert raw.sent(x) == 4 * 3 / 4
+    kept, sent = bf16(raw_bf16)(x)
+    assert kept[0, 0] == 0.25  # what is added to 1 is less than half a place
+    assert sent() == 4 * 3 / 4
     assert rounded(x.mean(axis=0))[0] > 0.25
 
 
@@ -86,11 +85,11 @@ def test_a_scale_per_tensor_is_that_of_each_tensor_alone() -> None:
     shapes = {"large": np.zeros(40, np.float32), "small": np.zeros((3, 8), np.float32)}
     values = np.random.default_rng(2).normal(size=(4, 64)).astype(np.float32)
     values[:, 40:] *= np.float32(2**-9)
-    kept = Ours(CODEC, TENSOR, shapes)(values)
+    kept, _ = ours(CODEC, TENSOR, shapes)(values)
     for key, part in (("large", slice(40)), ("small", slice(40, 64))):
-        alone = Ours(CODEC, AUTO, {key: shapes[key]})(values[:, part])
+        alone, _ = ours(CODEC, AUTO, {key: shapes[key]})(values[:, part])
         assert np.array_equal(kept[:, part], alone)
-    assert not Ours(CODEC, AUTO, shapes)(values)[:, 40:].any()  # one scale for both: all is lost
+    assert not ours(CODEC, AUTO, shapes)(values)[0][:, 40:].any()  # one scale for both: all is lost
 
 
 def test_ranks_share_the_same_samples() -> None:

@@ -20,7 +20,7 @@ from ...training import Floats, Parameters, count_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, where
-from .exchanges import AUTO, Compressor, Ours, Simulated
+from .exchanges import AUTO, Compressor, Simulated, ours
 from .grid import Case, crossed, require
 from .rivals import RIVALS, of_stream
 
@@ -120,12 +120,12 @@ def at_equal_error(rival: str, sample: Sample, rivals: Makers = RIVALS) -> Row:
     """Measure a rival on a sample, and our ratios at its error; None: even our least error is larger."""
     compressor = rivals[rival](sample.shapes)
     for _ in range(3):  # PowerSGD's factors have converged then, as over the steps of a training
-        kept = compressor(sample.values[np.newaxis])
+        kept, sent = compressor(sample.values[np.newaxis])
     error = relative_error(sample.values, kept[0])
     raw = sample.values.nbytes
     return {
         "rival": rival, "sample": sample.name, "seed": sample.seed, "error": error,
-        "ratio": raw / compressor.sent(kept),
+        "ratio": raw / sent(),
         **{name: ratio_at(error, codec, sample.values) for name, codec in OURS.items()},
     }  # fmt: skip
 
@@ -149,14 +149,6 @@ def ratio_at(error: float, codec: CodecName, values: Floats) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if at(middle)[0] > error else (low, middle)
     return at(high)[1]
-
-
-class GradientBytes(Ours):
-    """Our codec between simulated ranks, whose bytes are those of the ranks' own gradients."""
-
-    def sent(self, kept: Floats) -> float:
-        """Return the mean bytes of a rank's gradient."""
-        return float(np.mean([len(self.codec.compress(row)) for row in kept * self._factors]))
 
 
 class Race:
@@ -194,8 +186,8 @@ class Race:
             "ratio": 4 * count_of(self.shapes) / found["sent"], "ours": ours,
         }  # fmt: skip
 
-    def _compressor(self, codec: CodecName, k: int) -> GradientBytes:
-        return GradientBytes(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes)
+    def _compressor(self, codec: CodecName, k: int) -> Compressor:
+        return ours(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes, of_sums=False)
 
     def ours(self, codec: CodecName, k: int) -> dict[str, float]:
         """Train with our codec, once."""
@@ -207,7 +199,7 @@ class Race:
         """Return the largest k whose training sends at most ``most`` bytes, or None."""
         for k in range(MAX_K, 0, -1):
             compressor = self._compressor(codec, k)
-            sizes = [compressor.sent(compressor(gradients)) for gradients in self._seen.values()]
+            sizes = [compressor(gradients)[1]() for gradients in self._seen.values()]
             if np.mean(sizes) <= most and self.ours(codec, k)["sent"] <= most:
                 return k
         return None

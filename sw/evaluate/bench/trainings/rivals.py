@@ -66,20 +66,14 @@ def top_k(values: Floats, share: float) -> Coded:
     return kept, 8 * count
 
 
-class Each:
-    """A codec that each rank applies to its own gradient."""
+def each(code: Callable[[Floats], Coded]) -> Compressor:
+    """Let each rank apply a codec to its own gradient."""
 
-    def __init__(self, code: Callable[[Floats], Coded]) -> None:
-        self._code, self._bytes = code, 0.0
+    def compress(wanted: Floats) -> tuple[Floats, Callable[[], float]]:
+        kept, sizes = zip(*map(code, wanted), strict=True)
+        return np.stack(kept), lambda: float(np.mean(sizes))
 
-    def __call__(self, wanted: Floats) -> Floats:
-        coded = [self._code(row) for row in wanted]
-        self._bytes = float(np.mean([size for _, size in coded]))
-        return np.stack([kept for kept, _ in coded])
-
-    def sent(self, kept: Floats) -> float:
-        """Return the bytes of one rank's gradient."""
-        return self._bytes
+    return compress
 
 
 class PowerSGD:
@@ -103,31 +97,27 @@ class PowerSGD:
     def _factored(self, rows: int, columns: int) -> int:
         return self._rank * (rows + columns)
 
-    def __call__(self, wanted: Floats) -> Floats:
-        parts = np.split(wanted, np.cumsum(self._sizes)[:-1], axis=1)
+    def __call__(self, wanted: Floats) -> tuple[Floats, Callable[[], float]]:
+        """Return what arrives, and the bytes of one rank's factors and vectors."""
+        parts, count = np.split(wanted, np.cumsum(self._sizes)[:-1], axis=1), sum(self._sizes)
         for place, start in self._factors.items():
-            matrices = parts[place].reshape(len(wanted), self._shapes[place][0], -1)
+            rows, columns = self._shapes[place][0], len(start)
+            matrices = parts[place].reshape(len(wanted), rows, columns)
             left = np.linalg.qr((matrices @ start).mean(axis=0))[0]
             right = matrices.swapaxes(1, 2) @ left
             self._factors[place] = right.mean(axis=0)
             parts[place] = (left @ right.swapaxes(1, 2)).reshape(len(wanted), -1)
-        return np.concatenate(parts, axis=1)
-
-    def sent(self, kept: Floats) -> float:
-        """Return the bytes of one rank's factors and vectors."""
-        return 4.0 * sum(
-            self._factored(shape[0], size // shape[0]) if place in self._factors else size
-            for place, (shape, size) in enumerate(zip(self._shapes, self._sizes, strict=True))
-        )
+            count += self._factored(rows, columns) - rows * columns
+        return np.concatenate(parts, axis=1), lambda: 4.0 * count
 
 
 def _each(code: Callable[[Floats], Coded]) -> Callable[[Parameters], Compressor]:
-    return lambda shapes: Each(code)
+    return lambda shapes: each(code)
 
 
 RIVALS: dict[str, Callable[[Parameters], Compressor]] = {
     "bf16": _each(lambda values: (rounded(values), 2 * values.size)),
-    "fp8, scale per tensor": lambda p: Each(partial(fp8, sizes=[v.size for v in p.values()])),
+    "fp8, scale per tensor": lambda p: each(partial(fp8, sizes=[v.size for v in p.values()])),
     "MXFP8": _each(mxfp8),
     "int8, one scale": _each(partial(integers, bits=8, block=None, scale_bytes=4)),
     "int8, blocks of 128": _each(partial(integers, bits=8, block=128, scale_bytes=4)),

@@ -16,7 +16,7 @@ from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, 
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, groups, where
-from .exchanges import AUTO, SCALES, TENSOR, Bf16, Compressor, Ours, RawBf16, Simulated
+from .exchanges import AUTO, SCALES, TENSOR, Simulated, bf16, ours, raw_bf16
 from .grid import BATCH, Case, average, crossed, require
 
 DTYPES = ("float32", "bfloat16")
@@ -88,12 +88,12 @@ def trainings(
 def trained(case: Case, ks: Sequence[int], steps: int, dtype: str = "float32") -> Iterator[Row]:
     """Train without compression, then in every variant at every bound. ``ratio``: of raw bytes to those."""
     name, shapes, rounded = case._asdict(), case.shapes, dtype == "bfloat16"
-    raw = case.train(steps, Simulated(Bf16(RawBf16())) if rounded else None)
+    raw = case.train(steps, Simulated(bf16(raw_bf16)) if rounded else None)
     yield name | {"k": None, "scale": None, "feedback": False, "ratio": 1.0} | raw
     for k, (scale, fed) in product(ks, VARIANTS):
         if not (fed and rounded):
-            compressor: Compressor = Ours(Codec(2.0**-k, "planes", threads=1), scale, shapes)
-            found = case.train(steps, Simulated(Bf16(compressor) if rounded else compressor, fed))
+            compressor = ours(Codec(2.0**-k, "planes", threads=1), scale, shapes)
+            found = case.train(steps, Simulated(bf16(compressor) if rounded else compressor, fed))
             ratio = raw["sent"] / found["sent"]
             yield name | {"k": k, "scale": scale, "feedback": fed, "ratio": ratio} | found
 
@@ -136,13 +136,13 @@ def _curve(runs: Sequence[Row], scale: str, fed: bool) -> Points:
     )
 
 
-def _ratio(ours: Points, other: Points) -> float | None:
+def _ratio(curve: Points, other: Points) -> float | None:
     """Return the geometric mean of the losses' ratio over the bytes that both curves have."""
-    first, last = max(ours[0][0], other[0][0]), min(ours[-1][0], other[-1][0])
+    first, last = max(curve[0][0], other[0][0]), min(curve[-1][0], other[-1][0])
     if first > last:
         return None
     places = np.linspace(first, last, POINTS)
-    a, b = (np.interp(places, *np.transpose(curve)) for curve in (ours, other))
+    a, b = (np.interp(places, *np.transpose(points)) for points in (curve, other))
     return float(np.exp((a - b).mean()))
 
 
