@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ...collectives import SUB_BLOCK
 from .costs import Form, Host, Link
 
@@ -63,25 +65,9 @@ class Exchange:
         return Exchange(**times, parts=[part.times(count) for part in self.parts])
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step of a ring, for one sub-block; ``weight`` steps are alike."""
-
-    wire: float
-    code: float
-    stack: float
-    device: float
-    weight: float
-
-    @property
-    def processor(self) -> float:
-        """A host's time for codec, sums and TCP."""
-        return self.code + self.stack
-
-    @property
-    def alone(self) -> float:
-        """From the sender's memory to the receiver's: TCP, wire and engines work on a message at once."""
-        return self.code + max(self.wire, self.stack, self.device)
+_Step = tuple[float, float, float]
+"""A step of a ring, for one sub-block: by how many ranks' values are in the sum that arrives, a host's seconds
+for codec and sums, and how many steps are alike."""
 
 
 def ring(
@@ -98,22 +84,22 @@ def ring(
     block = size / ranks
     subs = max(1, round(block / (form.bytes_per_value * SUB_BLOCK)))
     sub = block / subs
-    steps = [*(_first_half(sub, ranks, link, host, form, unit) if first else ()),
-             *(_second_half(sub, ranks, link, host, form, unit) if second else ())]  # fmt: skip
-    share = _share(host, all_hosts or ranks)
-    total = {name: subs * sum(step.weight * getattr(step, name) for step in steps)
-             for name in ("wire", "processor", "device")}  # fmt: skip
-    count = sum(step.weight for step in steps)
-    # One sub-block through a step, and how long the slowest resource holds up the next one.
-    alone = [step.alone + link.latency for step in steps]
-    held = [max(step.wire, share * step.processor, step.device) for step in steps]
+    steps = [*(_first_half(sub, ranks, host, form, unit) if first else ()),
+             *(_second_half(sub, ranks, form, unit) if second else ())]  # fmt: skip
+    summed, code, weight = np.transpose(steps)
+    share, device = _share(host, all_hosts or ranks), form.device(link, sub)
+    wire = np.array([form.wire(link, sub, values) for values in summed])
+    stack = np.array([_stack(host, form, sub, values) for values in summed])
+    # One sub-block through a step, from the sender's memory to the receiver's: TCP, wire and engines work on
+    # a message at once. And how long the slowest resource holds up the next one.
+    alone = code + np.maximum(np.maximum(wire, stack), device) + link.latency
+    held = max(wire[-1], share * (code + stack)[-1], device)
     fill = alone[0] + min(subs, _UNHIDDEN) * host.message
-    chain = sum(step.weight * once for step, once in zip(steps, alone, strict=True)) + (subs - 1) * held[-1]
-    wire = max(0.0, total["wire"] - 8 * link.burst / link.bandwidth)
+    on_wire, processor, count = subs * weight @ wire, subs * weight @ (code + stack), weight.sum()
     return Exchange(
-        link=wire + fill, processor=share * total["processor"] + fill, device=total["device"] + fill,
-        chain=chain, latency=count * (link.latency + host.message),
-        wire_bytes=total["wire"] * link.bandwidth / 8,
+        link=fill + max(0.0, on_wire - 8 * link.burst / link.bandwidth), processor=share * processor + fill,
+        device=subs * count * device + fill, chain=weight @ alone + (subs - 1) * held,
+        latency=count * (link.latency + host.message), wire_bytes=on_wire * link.bandwidth / 8,
     )  # fmt: skip
 
 
@@ -127,7 +113,7 @@ def _stack(host: Host, form: Form, size: float, ranks: float) -> float:
     return form.stack_bytes(size, ranks) / host.stack + host.message
 
 
-def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
+def _first_half(sub: float, ranks: int, host: Host, form: Form, unit: int) -> Iterator[_Step]:
     """Yield the reduce-scatter's steps: in step j a sum of j + 1 arrives and is added."""
     count = min(_KEPT, ranks - 1)
     weight = (ranks - 1) / count
@@ -135,23 +121,18 @@ def _first_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit
     code = sub / coder.compress + sub / coder.decompress_add if coder else sub / host.add
     code += 2 * sub / form.widen if form.widen else 0.0
     for place in range(count):
-        summed = unit * (1 + (place + 0.5) * weight - 0.5)
-        stack = _stack(host, form, sub, summed)
-        yield _Step(form.wire(link, sub, summed), code, stack, form.device(link, sub), weight)
+        yield unit * (1 + (place + 0.5) * weight - 0.5), code, weight
 
 
-def _second_half(sub: float, ranks: int, link: Link, host: Host, form: Form, unit: int) -> Iterator[_Step]:
+def _second_half(sub: float, ranks: int, form: Form, unit: int) -> Iterator[_Step]:
     """Yield the all-gather's steps: blocks are compressed once, relayed, and decompressed by everyone."""
-    summed = unit * ranks
-    wire, device = form.wire(link, sub, summed), form.device(link, sub)
     coder = form.coder
     first = sub / coder.compress + sub / coder.lossy if coder else 0.0
     each = sub / coder.decompress if coder else 0.0
     each += sub / form.widen if form.widen else 0.0
-    stack = _stack(host, form, sub, summed)
-    yield _Step(wire, first + each, stack, device, 1)
+    yield unit * ranks, first + each, 1
     if ranks > 2:
-        yield _Step(wire, each, stack, device, ranks - 2)
+        yield unit * ranks, each, ranks - 2
 
 
 def hierarchical(
