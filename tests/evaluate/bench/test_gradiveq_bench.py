@@ -28,7 +28,7 @@ def test_times_between_hosts(made_by: Callable[..., Any]) -> None:
 def test_training(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(gradiveq, "CHANNELS", (4, 8))
-    found = {name: gradiveq.training(gradiveq.settings(name, 20), 20, 7) for name in gradiveq.NAMES}
+    found = {name: gradiveq.training(each, 20, 7) for name, each in gradiveq.settings(20).items()}
     assert found["raw"]["all"] == pytest.approx(1, abs=0.05)
     assert found["QSGD, 4 bits"]["sampling"] > 7
     assert found["GradiVeQ, codec"]["compressed"] > found["GradiVeQ"]["compressed"] > 1

@@ -2,7 +2,7 @@
 """``inceptionn bench gradiveq``: all-reduce in the compressed domain against raw and QSGD; trainings."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from statistics import median
 from typing import Annotated, Any
 
@@ -11,14 +11,14 @@ import numpy as np
 from .... import Codec
 from ....collectives import Compressed, Parts, Raw, WireForm, all_reduce_steps, ring
 from ....commands import report
-from ....commands.console import Table, new_progress
+from ....commands.console import Table, tracked
 from ....commands.study import Study, flat, measurement
 from ....layers.gradiveq import QSGD, CompressedDomain, Compressor, GradiVeQ, Run, Slicing
 from ....layers.parameter_server import Cosine, MomentumSGD, Partition
 from ....netns import Network, rate_text, require
 from ....transport import LoopbackTransport, Transport
 from ...training import Batches, Floats, digits, flatten, model_of, unflatten
-from ..common.job import lines_of, on_ranks
+from ..common.job import Line, lines_of, on_ranks
 from ..common.rank import Plan, tell
 
 TITLES = {
@@ -59,14 +59,11 @@ def gradiveq(
     chosen = report.rates(rates)
     require()
     plan = plan_of(repeats, dimension, seed)
-    times: dict[float, dict[str, Any]] = {rate: {} for rate in chosen}
-    with new_progress(study.console) as progress, Network(hosts) as network:
-        task = progress.add_task("", total=len(chosen) * len(TITLES))
-        for rate in chosen:
+    times: dict[float, dict[str, Line]] = {}
+    with Network(hosts) as network:
+        for rate in tracked(study.console, chosen, rate_text):
             network.shape(rate)
-            for line in timed(network, plan):
-                times[rate][line["variant"]] = line
-                progress.update(task, advance=1, description=rate_text(rate))
+            times[rate] = timed(network, plan)
     title = f"All-reduce of ResNet-32's convolutions, {VALUES} values, {hosts} hosts"
     study.show(times_table(times, plan, title))
     study.facts |= {"plan": plan, "times": {str(int(rate)): lines for rate, lines in times.items()}}
@@ -77,18 +74,17 @@ def gradiveq(
 
 def plan_of(repeats: int, dimension: int, seed: int) -> dict[str, Any]:
     """Return what the ranks measure."""
-    return {
-        "repeats": repeats, "ratio": RATIO, "dimension": dimension, "bound": 2.0**-BOUND, "seed": seed,
-    }  # fmt: skip
+    bound = 2.0**-BOUND
+    return {"repeats": repeats, "ratio": RATIO, "dimension": dimension, "bound": bound, "seed": seed}
 
 
-def timed(network: Network, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a line for each variant, with the median of its seconds."""
-    for line in lines_of(network, at_host, plan):
-        yield {**line, "seconds": median(line["seconds"])}
+def timed(network: Network, plan: dict[str, Any]) -> dict[str, Line]:
+    """Return a line by variant, with the median of its seconds."""
+    lines = lines_of(network, at_host, plan)
+    return {line["variant"]: {**line, "seconds": median(line["seconds"])} for line in lines}
 
 
-def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title: str) -> Table:
+def times_table(times: dict[float, dict[str, Line]], plan: dict[str, Any], title: str) -> Table:
     """Tabulate milliseconds and ratios, per rate."""
     columns = ["", "kB sent", "fewer bytes"]
     for rate in times:
@@ -107,21 +103,17 @@ def times_table(times: dict[float, dict[str, Any]], plan: dict[str, Any], title:
     return table
 
 
-def settings(name: str, steps: int) -> dict[str, Any]:
-    """Return the arguments of `GradiVeQ` for a training by name."""
+def settings(steps: int) -> dict[str, dict[str, Any]]:
+    """Return the arguments of `GradiVeQ` for each training by name."""
     codec = Codec(2.0**-BOUND, threads=1)
     warm_up = min(WARM_UP, steps // 10)
     short = {} if steps >= 500 else {"sampling": max(2, steps // 10), "compressed": max(1, steps // 2)}
-    by_name: dict[str, dict[str, Any]] = {
+    return {
         "raw": {"warm_up": steps},
         "QSGD, 4 bits": {"warm_up": 0, "sampling": max(2, steps)},
         "GradiVeQ": {"warm_up": warm_up, **short},
         "GradiVeQ, codec": {"warm_up": warm_up, **short, "codec": codec, "rest_codec": codec},
     }
-    return by_name[name]
-
-
-NAMES = ("raw", "QSGD, 4 bits", "GradiVeQ", "GradiVeQ, codec")
 
 
 def training(arguments: dict[str, Any], steps: int, seed: int, workers: int = 4) -> dict[str, float]:
@@ -156,19 +148,18 @@ VALUES = sum(int(np.prod(shape)) for shape in RESNET_32)
 def at_host(transport: Transport, plan: Plan) -> None:
     """Time the variants at a host; rank 0 prints a line for each."""
     calls = variants(transport, plan)
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    sent: dict[str, int] = {}
+    lines: dict[str, Line] = {name: {"variant": name, "seconds": [], "sent": 0} for name in calls}
     for turn in range(plan["repeats"] + 1):  # the first one warms up
         for name, call in calls.items():
             transport.barrier()
             before, start = transport.bytes_sent, time.perf_counter()
             call()
             slowest = max(transport.exchange(time.perf_counter() - start))
-            sent[name] = sum(transport.exchange(transport.bytes_sent - before))
+            lines[name]["sent"] = sum(transport.exchange(transport.bytes_sent - before))
             if turn:
-                found[name].append(slowest)
-    for name, seconds in found.items():
-        tell(transport, {"variant": name, "seconds": seconds, "sent": sent[name]})
+                lines[name]["seconds"].append(slowest)
+    for line in lines.values():
+        tell(transport, line)
 
 
 def compressors(ratio: float, most: int) -> dict[int, Floats]:

@@ -4,20 +4,20 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Annotated, Any
 
 from ....commands import report
-from ....commands.console import new_progress
 from ....commands.study import Columns, Figure, Study, flat, measurement
 from ....netns import Network, rate_text, require
 from ....system.options import one_of
-from ....transport import LoopbackTransport, Transport
-from ...training import MLP, Batches, Dataset, Model, count_of, digits, loop
+from ....transport import Transport
+from ...training import Batches, Dataset, Model, count_of, digits, loop
 from ...training.data import require_digits
-from ..common.job import lines_of, on_ranks
+from ..common.job import Line, counted, lines_of, on_ranks
 from ..common.rank import Plan, tell
-from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, Run, ssd
+from .layers_systems import CONVOLUTIONS, SYSTEMS, Job, Run, System, ssd
 
 RATE, MOMENTUM = 0.05, 0.9
 WARM_UP = 60
@@ -27,8 +27,6 @@ MODELS: dict[str, tuple[Sequence[int], int]] = {"cnn": ((64, 128), 16), "mlp": (
 BOUND_BY_COMMUNICATION = 1e8
 SPEEDUPS = {("ssd", "ssgd"): 1.7, ("ssd+codec", "ssd"): 1.0, ("ssd+codec", "ssgd+codec"): 1.0}
 """Targets: steps per second of a system over those of another."""
-Line = dict[str, Any]
-"""What rank 0 prints."""
 
 
 @measurement("layers")
@@ -70,26 +68,25 @@ def layers(
     ]
     times: dict[float, dict[str, list[Line]]] = {rate: {name: [] for name in chosen} for rate in chosen_rates}
     ends: dict[str, Line] = {}
-    with new_progress(study.console) as progress, Network(hosts) as network:
-        task = progress.add_task("", total=len(timing) * len(chosen_rates) + len(training))
+    with Network(hosts) as network:
         for rate in chosen_rates:
             cases = timing + (training if rate == max(chosen_rates) else [])
             network.shape(rate)
-            for line in lines_of(network, at_host, {**plan, "cases": cases}):
-                name = line["system"]
-                progress.update(task, advance=1, description=f"{rate_text(rate)}: {SYSTEMS[name].title}")
+            lines = lines_of(network, at_host, {**plan, "cases": cases})
+            text = partial("{}: {[system]}".format, rate_text(rate))
+            for line in counted(study.console, lines, len(cases), text):
                 if line["what"] == "train":
-                    ends[name] = line
+                    ends[line["system"]] = line
                 else:
-                    times[rate][name].append(line)
-    model_made = model_of(plan)
+                    times[rate][line["system"]].append(line)
+    learner = model_of(plan)
     study.conditions.append(
-        f"{hosts} hosts, each worker and server; {model_made.name}, "
-        f"{4 * count_of(model_made.initial()) / 1e6:.2f} MB of gradients, batch {batch} per worker; "
+        f"{hosts} hosts, each worker and server; {learner.name}, "
+        f"{4 * count_of(learner.initial()) / 1e6:.2f} MB of gradients, batch {batch} per worker; "
         f"error bound 2**-{bound}"
     )
-    for rate, lines in times.items():
-        rows = rows_of(lines, ends)
+    for rate, found in times.items():
+        rows = rows_of(found, ends)
         study.table(rate_text(rate), COLUMNS, rows)
         study.figures += figures_of(rows, rate) if model == "mlp" else []
         study.rows = [*study.rows, *({"rate": rate, **flat(row)} for row in rows)]
@@ -101,10 +98,8 @@ def layers(
 
 def plan_of(model: str, sizes: Sequence[int], batch: int, bound: int, seed: int) -> dict[str, Any]:
     """Return what all cases share."""
-    return {
-        "model": model, "sizes": sizes, "seed": seed, "batch": batch,
-        "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound,
-    }  # fmt: skip
+    common = {"model": model, "sizes": sizes, "seed": seed, "batch": batch}
+    return {**common, "rate": RATE, "momentum": MOMENTUM, "bound": 2.0**-bound}
 
 
 def rows_of(times: dict[str, list[Line]], ends: dict[str, Line]) -> list[Line]:
@@ -145,17 +140,13 @@ COLUMNS: Columns[Line] = {
 }
 
 
-def final_accuracy(k: int, steps: int, seed: int, workers: int = 4) -> float:
-    """Return the accuracy, 0..1, of a perceptron by SSD-SGD over loopback, with a delay of k; 0 is SSGD."""
-    model, data = MLP(64, (48,), 10), digits(seed)
-    job = Job(RATE, MOMENTUM, seed, steps, 0.0, min(WARM_UP, steps // 4))
+def final_accuracy(k: int, steps: int, seed: int) -> float:
+    """Return the accuracy, 0..1, of a perceptron by SSD-SGD of four ranks, with a delay of k; 0 is SSGD."""
+    plan, data = plan_of("mlp", (48,), 16, 10, seed), digits(seed)
+    case = {"steps": steps, "warm_up": min(WARM_UP, steps // 4)}
     system = ssd(k) if k else SYSTEMS["ssgd"]
-
-    def rank(transport: LoopbackTransport) -> float:
-        run = system.open(transport, model, job)
-        return accuracy_of(run, transport, model, data, 16, seed, steps)
-
-    return on_ranks(workers, rank)[0]
+    found = on_ranks(4, lambda transport: trained(transport, model_of(plan), data, plan, case, system))
+    return float(found[0]["accuracy"])
 
 
 def at_host(transport: Transport, plan: Plan) -> None:
@@ -171,14 +162,16 @@ def model_of(plan: Plan) -> Model:
     return loop.model_of(plan["model"], **{"channels" if plan["model"] == "cnn" else "hidden": sizes})
 
 
-def job_of(plan: Plan, steps: int, warm_up: int = 0) -> Job:
-    """Return the job that the plan describes."""
-    return Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm_up)
+def begun(
+    transport: Transport, model: Model, data: Dataset, plan: Plan, system: System, steps: int, warm: int = 0
+) -> tuple[Run, Batches]:
+    """Begin a training of so many steps, with those of warm-up; return it with this rank's batches."""
+    job = Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm)
+    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
+    return system.open(transport, model, job), batches
 
 
-def timed(
-    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
-) -> dict[str, Any]:
+def timed(transport: Transport, model: Model, data: Dataset, plan: Plan, case: Line) -> Line:
     """Measure seconds per step at the slowest rank, and the bytes per step of all ranks by class.
 
     Bytes are the difference of two runs, with and without the steps that are counted. So the start and the
@@ -186,15 +179,14 @@ def timed(
     """
     system = SYSTEMS[case["system"]]
     steps = -(-case["steps"] // system.cycle) * system.cycle
-    batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
     sent: list[Counter[str]] = []
     seconds = 0.0
-    for counted in (0, steps):
-        run = system.open(transport, model, job_of(plan, case.get("trained", steps)))
+    for timed_steps in (0, steps):
+        run, batches = begun(transport, model, data, plan, system, case.get("trained", steps))
         for step in range(system.warm_up):
             run.step(batches.at(step))
         start = time.perf_counter()
-        for step in range(system.warm_up, system.warm_up + counted):
+        for step in range(system.warm_up, system.warm_up + timed_steps):
             run.step(batches.at(step))
         seconds = time.perf_counter() - start
         run.close()
@@ -208,24 +200,16 @@ def timed(
 
 
 def trained(
-    transport: Transport, model: Model, data: Dataset, plan: Plan, case: dict[str, Any]
-) -> dict[str, Any]:
-    """Measure the test accuracy after a training, and mean bytes per step by class."""
-    run = SYSTEMS[case["system"]].open(transport, model, job_of(plan, case["steps"], case["warm_up"]))
-    accuracy = accuracy_of(run, transport, model, data, plan["batch"], plan["seed"], case["steps"])
-    return {"accuracy": accuracy, "sent": run.traffic.of_all(transport).per_step(case["steps"])}
-
-
-def accuracy_of(
-    run: Run, transport: Transport, model: Model, data: Dataset, batch: int, seed: int, steps: int
-) -> float:
-    """Train to the end; return the test accuracy, 0..1."""
-    batches = Batches(data.train, batch, transport.rank, transport.size, seed)
+    transport: Transport, model: Model, data: Dataset, plan: Plan, case: Line, system: System | None = None
+) -> Line:
+    """Measure the test accuracy after a training, 0..1, and mean bytes per step by class."""
+    steps, system = case["steps"], system or SYSTEMS[case["system"]]
+    run, batches = begun(transport, model, data, plan, system, steps, case["warm_up"])
     for step in range(steps):
         run.step(batches.at(step))
     accuracy = model.accuracy(run.parameters(), data.test)
     run.close()
-    return accuracy
+    return {"accuracy": accuracy, "sent": run.traffic.of_all(transport).per_step(steps)}
 
 
-WHAT: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "train": trained}
+WHAT: dict[str, Callable[..., Line]] = {"time": timed, "train": trained}

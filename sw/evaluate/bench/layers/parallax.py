@@ -2,7 +2,7 @@
 """``inceptionn bench parallax``: sparse variables by servers, by all-gathers, and made dense."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Annotated, Any
@@ -11,14 +11,13 @@ import numpy as np
 import typer
 
 from ....commands import report
-from ....commands.console import new_progress
 from ....commands.study import Columns, Figure, Study, flat, measurement
 from ....layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_runner, partitioner
 from ....netns import Network, rate_text, require
 from ....transport import Transport
 from ...training import MLP as Perceptron
 from ...training import Batches, Dataset, EmbeddingClassifier, Model, digits, zipf_documents
-from ..common.job import lines_of
+from ..common.job import Line, counted, lines_of
 from ..common.rank import Plan, tell
 
 HYBRID, ALL_GATHER, DENSE = "Parallax", "all-gather of sparse gradients", "sparse made dense, all-reduce"
@@ -57,10 +56,9 @@ def parallax(
     bits = report.rate(rate)
     require()
     groups = plan_of(batch, steps, rounds, GRID[::3] if quick else GRID, seed)
-    with new_progress(study.console) as progress, Network(hosts, rate) as network:
-        task = progress.add_task("a model with an embedding", total=len(groups))
-        note = partial(progress.update, task, advance=1)
-        results = trained(network, groups, lambda name: note(description="a dense model"))
+    with Network(hosts, rate) as network:
+        lines = counted(study.console, trained(network, groups), len(groups))
+        results = {line["name"]: line for line in lines}
     study.conditions.append(f"{hosts} hosts, links of {rate_text(bits)}")
     for name, title in ((SPARSE, "A model with an embedding"), (DENSE_MODEL, "A dense model")):
         group = results[name]
@@ -100,13 +98,9 @@ def plan_of(batch: int, steps: int, rounds: int, grid: Sequence[int], seed: int)
     ]
 
 
-def trained(network: Network, groups: list[dict[str, Any]], step: Callable[[str], None]) -> dict[str, Any]:
-    """Train the groups on all hosts; return their results, and say each one's name when it is done."""
-    results = {}
-    for line in lines_of(network, at_host, {"groups": groups}):
-        results[line["name"]] = line
-        step(line["name"])
-    return results
+def trained(network: Network, groups: list[dict[str, Any]]) -> Iterator[Line]:
+    """Train the groups on all hosts; yield each one's result."""
+    return lines_of(network, at_host, {"groups": groups})
 
 
 def gain(group: dict[str, Any], variant: str) -> float:
@@ -184,9 +178,8 @@ class Trained:
 
     def report(self, seconds: list[float]) -> dict[str, Any]:
         """Return the line that rank 0 prints of it."""
-        partitions = self.runner.partitions(KEY)
-        alpha = self.runner.alphas.get(KEY)
-        return {"seconds": seconds, "sent": self.sent(), "alpha": alpha, "partitions": partitions}
+        place = {"alpha": self.runner.alphas.get(KEY), "partitions": self.runner.partitions(KEY)}
+        return {"seconds": seconds, "sent": self.sent(), **place}
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
@@ -194,9 +187,8 @@ def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
     if group["model"] == "mlp":
         data = digits(group["seed"])
         return data, Perceptron(64, (group["width"], group["width"]), data.classes)
-    data = zipf_documents(
-        group["rows"], group["length"], group["samples"], exponent=group["exponent"], seed=group["seed"]
-    )
+    sizes = group["rows"], group["length"], group["samples"]
+    data = zipf_documents(*sizes, exponent=group["exponent"], seed=group["seed"])
     return data, EmbeddingClassifier(group["rows"], group["width"], data.classes)
 
 

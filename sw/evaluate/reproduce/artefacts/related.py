@@ -94,7 +94,7 @@ def _groups_of_parallax(made: Artefact) -> tuple[float, float, float]:
     made.step("hosts")
     groups = bench.plan_of(made.of(200, 100), 2, made.of(3, 1), (), made.seed)
     with Network(hosts, "1g") as network:
-        results = bench.trained(network, groups, made.step)
+        results = {line["name"]: line for line in bench.trained(network, groups)}
     sparse, dense = results[bench.SPARSE], results[bench.DENSE_MODEL]
     made.conditions.append(
         f"an embedding of {sum(sparse['variable_bytes'].values()) / 1e6:.0f} MB on made-up documents, "
@@ -114,9 +114,10 @@ def gradiveq(made: Artefact) -> None:
         f"{seeds_text(seeds)} (the paper: ResNet-32 on CIFAR-100)",
     )
     accuracy, printed = dict[str, float](), published.GRADIVEQ_ACCURACY
-    for name in ("raw", "GradiVeQ") if made.quick else bench.NAMES:
+    settings = bench.settings(steps)
+    for name in ("raw", "GradiVeQ") if made.quick else settings:
         made.step(name)
-        runs = [bench.training(bench.settings(name, steps), steps, seed) for seed in seeds]
+        runs = [bench.training(settings[name], steps, seed) for seed in seeds]
         accuracy[name] = 100 * mean(run["accuracy"] for run in runs)
         if name == "raw":
             continue
@@ -132,11 +133,11 @@ def gradiveq(made: Artefact) -> None:
     made.step("four hosts")
     plan = bench.plan_of(made.of(9, 3), 99, made.seed)
     with Network(4, "100m") as network:
-        times = {line["variant"]: line["seconds"] for line in bench.timed(network, plan)}
-    for name in [name for name in times if name != "raw"]:
+        times = {name: line["seconds"] for name, line in bench.timed(network, plan).items()}
+    raw = times.pop("raw")
+    for name, seconds in times.items():
         paper = published.GRADIVEQ_FASTER if name == "gradiveq" else None
-        title = f"{bench.TITLES[name].format(**plan)}: aggregation over raw"
-        made.row(title, paper, times["raw"] / times[name], "x")
+        made.row(f"{bench.TITLES[name].format(**plan)}: aggregation over raw", paper, raw / seconds, "x")
     made.conditions.append(
         "times: convolutions of ResNet-32, four hosts with links of 100 Mbit/s that share this machine's "
         "processors (the paper: six nodes)"
