@@ -3,7 +3,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,10 @@ from .simulation import MOST_JITTER, Simulated, simulate
 
 (SYNTHETIC, NORMAL), ENGINES = ratios.SAMPLES, f"{ENGINE_RATE / 1e9:g}g"
 WHERE = tuple(place for place in get_args(Where) if place != "none")
-_SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*([kMGT]?)B?", re.IGNORECASE)
-_TIME = re.compile(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3,
-          "s": 1.0}  # fmt: skip
-
-
+_QUANTITY = re.compile(r"([0-9]*\.?[0-9]+)\s*([a-zµ]*)", re.IGNORECASE)
+_BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_BYTES |= {f"{prefix}b": factor for prefix, factor in _BYTES.items()}
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 # The sections of the help.
 TRAINING, NETWORK, COMPRESSION = "Training", "Network", "Compression"
 RATES, SIMULATION = "Rates of hosts and devices", "Simulation"
@@ -99,8 +97,7 @@ def pays(
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
     coder = Codec(2.0**-bound, *variant, threads=1)
-    stack = None if tcp_rate is None else bytes_per_second(tcp_rate, "--tcp-rate")
-    given = None if codec_rate is None else bytes_per_second(codec_rate, "--codec-rate")
+    stack, given = rate_of(tcp_rate, "--tcp-rate"), rate_of(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     ratio_at = ratio_of(ratio, coder, bound, scaling)
@@ -190,7 +187,7 @@ def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
     scaled = "" if scale is None else f", scale {scale}"
     gradients, result = (f"{ratio:.2f}" for ratio in scene.ratios)
     described = gradients if result == gradients else f"{gradients} of gradients, {result} of the result"
-    described += " (over bfloat16)" if scene.gradients == "bfloat16" else ""
+    described += " (over bfloat16)" * (scene.gradients == "bfloat16")
     return (
         f"{scene.size / 1e6:g} MB of {scene.gradients} gradients, {scene.compute * 1e3:g} ms of computation, "
         f"{scene.nodes} nodes, {rate_text(scene.link.bandwidth)}, {scene.topology}, {scene.form.where}, "
@@ -212,11 +209,9 @@ def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: b
     """Return a given rate for all directions, or those measured of synthetic values, bf16 if ``narrow``."""
     if rate is not None:
         return Coder(rate, rate, rate, rate)
-    x = measure.sample()
+    x, dtype = measure.sample(), "bfloat16" if narrow else "float32"
     common = ratios.agreed_scale(x, codec, scale, nodes)
-    if narrow:
-        return measure.coder(codec.scaled(common, "bfloat16"), converted(x, "bfloat16"))
-    return measure.coder(codec.scaled(common), x)
+    return measure.coder(codec.scaled(common, dtype), converted(x, dtype))
 
 
 def _at(ratio: RatioAt, nodes: int) -> Ratio:
@@ -227,36 +222,31 @@ def _at(ratio: RatioAt, nodes: int) -> Ratio:
         raise typer.BadParameter(f"--scale: {error}") from error
 
 
+def quantity(text: str, option: str, units: Mapping[str, float], what: str) -> float:
+    """Return the value of a number with a unit, in any case; a usage error names the option."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2].lower() not in units:
+        raise typer.BadParameter(f"{option} takes {what}, not {text!r}")
+    return float(match[1]) * units[match[2].lower()]
+
+
+size_of = partial(quantity, units=_BYTES, what="bytes such as 98MB or 2.5GB")
+time_of = partial(quantity, units=_SECONDS, what="a time such as 150ms or 10us")
+
+
 def model_of(text: str) -> float:
     """Return the bytes of a gradient; a usage error for so few that the unit was forgotten."""
     size = size_of(text, "--model")
     if size < 1e3:
-        raise typer.BadParameter(
-            f"--model takes bytes such as 98MB, at least 1kB; {text!r} is {size:g} bytes"
-        )
+        rule = "--model takes bytes such as 98MB, at least 1kB"
+        raise typer.BadParameter(f"{rule}; {text!r} is {size:g} bytes")
     return size
 
 
-def size_of(text: str, option: str) -> float:
-    """Return the bytes of a text such as "98MB"; a usage error names the option."""
-    return _parsed(text, _SIZE, f"{option} takes bytes such as 98MB or 2.5GB, not {text!r}")
-
-
-def time_of(text: str, option: str) -> float:
-    """Return the seconds of a text such as "150ms"; a usage error names the option."""
-    return _parsed(text, _TIME, f"{option} takes a time such as 150ms or 10us, not {text!r}")
-
-
-def _parsed(text: str, pattern: re.Pattern[str], rule: str) -> float:
-    if (match := pattern.fullmatch(text.strip())) is None:
-        raise typer.BadParameter(rule)
-    return float(match[1]) * _UNITS[match[2].lower()]
-
-
-def bytes_per_second(text: str, option: str) -> float:
-    """Return the bytes per second of a text such as "5GB"; a usage error names the option."""
-    given = size_of(text, option)
-    if not 1e3 <= given <= 1e13:
+def rate_of(text: str | None, option: str) -> float | None:
+    """Return the bytes per second of a text such as "5GB", or None; a usage error names the option."""
+    given = None if text is None else size_of(text, option)
+    if given is not None and not 1e3 <= given <= 1e13:
         raise typer.BadParameter(f"{option} must be 1kB to 10TB per second, not {text!r}")
     return given
 

@@ -76,7 +76,7 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
     common = agreed_scale(flat, codec, scale, nodes)
     if flat.size > _SAMPLE:
         runs = flat[: flat.size // 64 * 64].reshape(64, -1)
-        flat = np.ascontiguousarray(runs[:, : _SAMPLE // 64]).reshape(-1)
+        flat = runs[:, : _SAMPLE // 64].flatten()
 
     @cache
     def at(octave: int) -> float:

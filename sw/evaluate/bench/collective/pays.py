@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn bench pays``: the model of ``inceptionn pays`` against measured all-reduces."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from statistics import median
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -12,7 +12,7 @@ import typer
 from .... import BOUNDED, PLANES, Codec
 from ....collectives import BFloat16, default_group_size
 from ....commands import report
-from ....commands.console import new_progress
+from ....commands.console import tracked
 from ....commands.speed import Floats
 from ....commands.study import Columns, Curve, Draw, Figure, Panel, Study, measurement, panels
 from ....netns import Network, rate_text, require
@@ -23,6 +23,7 @@ from ...pays.exchange import Exchange, hierarchical, ring, worker_aggregator
 from ...pays.ratios import constant, of_values
 from ..common import data
 from ..common.job import lines_of
+from ..common.rows import groups
 from . import allreduce_rank
 from .variants import AGGREGATOR, HIERARCHICAL, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
@@ -86,42 +87,34 @@ def pays(
     require()
     points: list[Point] = []
     machines = {}
-    with new_progress(study.console) as progress:
-        each = len(chosen) * len(chosen_sizes) * len(MODELLED) * repeats
-        task = progress.add_task("", total=len(chosen_hosts) * len(chosen_rates) * each)
-        for count in chosen_hosts:
-            with Network(count) as network:
-                progress.update(task, description=f"{count} hosts")
-                made = {kind: data.arrays(kind, most * 250_000, seed, count) for kind in chosen}
-                arrays = {
-                    (kind, mb): data.saved(network.folder, f"{kind}-{mb}", [x[: mb * 250_000] for x in every])
-                    for (kind, every), mb in product(made.items(), chosen_sizes)
-                }
-                host = calibrated(network, arrays, 2.0**-bound, most)
-                machines[count] = vars(host)
-                codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
-                for rate in chosen_rates:
-                    network.shape(rate)
-                    link = Link(rate, 0.0, network.mtu, ETHERNET_HEADER, network.burst)
-                    for (kind, megabytes, variant), seconds in measured(
-                        network, arrays, 2.0**-bound, repeats
-                    ):
-                        text = f"{count} hosts, {rate_text(rate)}"
-                        progress.update(task, advance=repeats, description=text)
-                        size = megabytes * 1_000_000
-                        found = predicted(variant, size, count, link, host, codecs[kind])
-                        about = count, rate, kind, size, variant
-                        points.append(Point(*about, seconds, found.seconds, found.limit))
+    for count in chosen_hosts:
+        with Network(count) as network:
+            made = {kind: data.arrays(kind, most * 250_000, seed, count) for kind in chosen}
+            arrays = {
+                (kind, mb): data.saved(network.folder, f"{kind}-{mb}", [x[: mb * 250_000] for x in every])
+                for (kind, every), mb in product(made.items(), chosen_sizes)
+            }
+            host = calibrated(network, arrays, 2.0**-bound, most)
+            machines[count] = vars(host)
+            codecs = {kind: used(data.arrays(kind, SAMPLE, seed, 1)[0], bound) for kind in chosen}
+            for rate in tracked(study.console, chosen_rates, rate_text):
+                network.shape(rate)
+                link = Link(rate, 0.0, network.mtu, ETHERNET_HEADER, network.burst)
+                for (kind, mb, variant), seconds in measured(network, arrays, 2.0**-bound, repeats).items():
+                    size = mb * 1_000_000
+                    found = predicted(variant, size, count, link, host, codecs[kind])
+                    about = count, rate, kind, size, variant
+                    points.append(Point(*about, seconds, found.seconds, found.limit))
     study.conditions.append(f"error bound 2**-{bound}")
     study.table("Model against measurement", POINTS, points)
-    sayings: dict[str, Callable[[Any], str]] = {"rate": rate_text, "variant": str, "hosts": str, "limit": str}
-    for name, said in sayings.items():
-        groups: dict[str, list[float]] = {}
-        for point in points:
-            groups.setdefault(said(getattr(point, name)), []).append(abs(point.error))
-        study.table(f"Errors by {name}", ERRORS, groups.items())
-    study.figures.append(Figure("median error of the model", median_error(points), TARGET, True, "%"))
     study.rows = [{**point._asdict(), "error_percent": point.error} for point in points]
+    for name in ("rate", "variant", "hosts", "limit"):
+        errors = {
+            rate_text(case) if name == "rate" else str(case): [abs(row["error_percent"]) for row in rows]
+            for (case,), rows in groups(study.rows, name).items()
+        }
+        study.table(f"Errors by {name}", ERRORS, errors.items())
+    study.figures.append(Figure("median error of the model", median_error(points), TARGET, True, "%"))
     study.facts |= {"error_bound": 2.0**-bound, "hosts": machines, "points": study.rows}
     study.plot(chart_of(points), 6.4, 5.4)
 
@@ -129,20 +122,18 @@ def pays(
 def measured(
     network: Network, arrays: dict[tuple[str, int], list[str]], bound: float, repeats: int,
     variants: tuple[str, ...] = MODELLED,
-) -> Iterator[tuple[tuple[str, int, str], float]]:  # fmt: skip
-    """Yield median seconds by kind, MB and variant, as soon as all rounds are done."""
+) -> dict[tuple[str, int, str], float]:  # fmt: skip
+    """Measure median seconds by kind, MB and variant."""
     plan = {
         "bound": bound, "ops": ["sum"],
         "arrays": {f"{kind} {size}": paths for (kind, size), paths in arrays.items()},
         "rounds": dict.fromkeys(variants, repeats),
     }  # fmt: skip
-    seen: dict[tuple[str, int, str], list[float]] = {}
-    for line in lines_of(network, allreduce_rank.main, plan):
-        kind, size = line["data"].split()
-        times = seen.setdefault((kind, int(size), line["variant"]), [])
-        times.append(line["seconds"])
-        if len(times) == repeats:
-            yield (kind, int(size), line["variant"]), median(times)
+    found: dict[tuple[str, int, str], float] = {}
+    for case, lines in groups(lines_of(network, allreduce_rank.main, plan), "data", "variant").items():
+        kind, size = case[0].split()
+        found[kind, int(size), case[1]] = median(line["seconds"] for line in lines)
+    return found
 
 
 def calibrated(
@@ -153,12 +144,9 @@ def calibrated(
     kind, _ = next(iter(arrays))
     files = arrays[kind, largest]
     small = data.saved(network.folder, "small", [np.load(path, mmap_mode="r")[:SMALL] for path in files])
-    times = {
-        size: seconds
-        for (_, size, _), seconds in measured(
-            network, {("unshaped", 0): small, ("unshaped", largest): files}, bound, 7, (RING_RAW,)
-        )
-    }
+    both = {("unshaped", 0): small, ("unshaped", largest): files}
+    found = measured(network, both, bound, 7, (RING_RAW,))
+    times = {size: seconds for (_, size, _), seconds in found.items()}
     steps = 2 * (network.size - 1)
     shared = min(network.size, usable_processors())
     machine = measure.host()

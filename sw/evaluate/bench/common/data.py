@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .... import converted
 from ....commands.speed import Floats, synthetic
-from ....system import npy_file
+from ...pays.ratios import file_values
 
 SYNTHETIC, REAL = "synthetic", "real"
 HIDDEN, BATCH, EPOCHS = (256, 128), 16, 20
@@ -73,8 +72,4 @@ def saved(folder: Path, name: str, arrays: Sequence[Any]) -> list[str]:
 
 def of_file(path: Path, count: int, workers: int) -> list[Floats]:
     """Return slices of the values of a ``.npy`` file, which repeat from the start where they end."""
-    values = converted(npy_file.load(path, halves=True), patterns=True)
-    if not values.size:
-        raise ValueError(f"{path} must hold at least one value")
-    flat = np.resize(values.reshape(-1), count * workers)
-    return [flat[worker * count : (worker + 1) * count] for worker in range(workers)]
+    return list(np.resize(file_values(path), (workers, count)))

@@ -197,7 +197,7 @@ def all_reduce_seconds(
         with Network(len(held), rate) as network:
             files = {("gradient", 0): saved(network.folder, "gradient", held)}
             seconds = rounds(network, files, 2.0**-10, repeats, names)
-            found |= {variant: median for (_, _, variant), median in seconds}
+            found |= {variant: median for (_, _, variant), median in seconds.items()}
     return found
 
 
