@@ -66,8 +66,8 @@ class Exchange:
 
 
 _Step = tuple[float, float, float]
-"""A step of a ring, for one sub-block: how many ranks' values the arriving sum has, a host's seconds for codec
-and sums, and how many steps are alike."""
+"""A step of a ring, for one sub-block: how many ranks' values the arriving sum has, a host's seconds for
+codec and sums, and how many steps are alike."""
 
 
 def ring(

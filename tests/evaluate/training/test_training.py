@@ -13,7 +13,6 @@ from inceptionn.evaluate.training import (
     Batches,
     EmbeddingClassifier,
     Model,
-    RowSparse,
     Trainer,
     count_of,
     digits,
@@ -24,6 +23,7 @@ from inceptionn.evaluate.training import (
     zipf_documents,
 )
 from inceptionn.evaluate.training.loop import MODELS, OPTIMIZERS, optimizer_of
+from inceptionn.layers.parameters import RowSparse
 
 
 def test_softmax_regression_by_hand() -> None:

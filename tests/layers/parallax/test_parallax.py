@@ -20,7 +20,6 @@ from inceptionn.evaluate.training import (
     Batches,
     EmbeddingClassifier,
     Gradients,
-    RowSparse,
     digits,
     zipf_documents,
 )
@@ -29,6 +28,7 @@ from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, Runner, get_
 from inceptionn.layers.parallax.exchange.all_gather import all_gather_sum
 from inceptionn.layers.parallax.exchange.sparse_exchange import Machines, SparseVariable
 from inceptionn.layers.parameter_server import Partition
+from inceptionn.layers.parameters import RowSparse
 from inceptionn.transport import PeerLost, Transport, TransportError
 
 WORDS = 400

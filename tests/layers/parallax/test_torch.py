@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inceptionn.evaluate.training import Batches, RowSparse, zipf_documents
+from inceptionn.evaluate.training import Batches, zipf_documents
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner
 from inceptionn.layers.parallax.torch_model import TorchModel
+from inceptionn.layers.parameters import RowSparse
 from inceptionn.transport import Transport
 
 # Not part of the development tools: its wheel brings gigabytes of CUDA.

@@ -9,8 +9,9 @@ import pytest
 from outcomes import Group, messages
 
 from inceptionn import Codec
-from inceptionn.evaluate.training import MLP, Batches, copy_of, digits, flatten, unflatten
+from inceptionn.evaluate.training import MLP, Batches, digits, flatten, unflatten
 from inceptionn.layers.parameter_server import Cosine, MomentumSGD, ParameterServer, StepDecay
+from inceptionn.layers.parameters import copy_of
 from inceptionn.layers.ssd_sgd import (
     GLU,
     LOCAL_UPDATES,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import chain
 from typing import IO, Any, TypeVar
 
 from ....commands.console import Console, new_progress
@@ -113,7 +114,12 @@ def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Lin
     ``said`` has their standard error. Errors as `lines_of`. Any line shows that the ranks go on, JSON or not.
     """
     arrived: queue.Queue[str | None] = queue.Queue()
-    reader = threading.Thread(target=_read, args=(ranks[0], arrived), daemon=True)
+
+    def read() -> None:
+        for line in chain(ranks[0].stdout or (), [None]):
+            arrived.put(line)
+
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
         since, failed = time.monotonic(), False
@@ -137,8 +143,10 @@ def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Lin
             if line.startswith("{"):
                 yield json.loads(line)
                 since = time.monotonic()  # not the caller's time
-        if any(_status(rank) for rank in ranks):
+        if any(rank.wait(_GRACE) for rank in ranks):
             raise NetworkError(f"a rank failed: {_said(said)}")
+    except subprocess.TimeoutExpired as error:
+        raise NetworkError(f"a rank did not end within {_GRACE:.0f} s") from error
     finally:
         for rank in ranks:
             rank.terminate()  # a launcher ends what it has started
@@ -147,18 +155,10 @@ def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Lin
             with suppress(subprocess.TimeoutExpired):
                 rank.wait(max(0.0, deadline - time.monotonic()))
             rank.kill()
-            rank.wait()
         reader.join(_FAREWELL)
         for rank in ranks:
-            if rank.stdout is not None:
-                rank.stdout.close()
-
-
-def _read(rank: Rank, arrived: queue.Queue[str | None]) -> None:
-    assert rank.stdout is not None
-    for line in rank.stdout:
-        arrived.put(line)
-    arrived.put(None)
+            with rank:  # waits for it, and closes its output
+                pass
 
 
 def _said(file: IO[str]) -> str:
@@ -169,13 +169,6 @@ def _said(file: IO[str]) -> str:
     causes = [line for line in errors if "PeerLost" not in line]
     rest = [line for line in lines if line and "plm:ssh" not in line]
     return next(iter([*causes, *errors, *rest[-1:]]), "not a word")
-
-
-def _status(rank: Rank) -> int:
-    try:
-        return rank.wait(_GRACE)
-    except subprocess.TimeoutExpired as error:
-        raise NetworkError(f"a rank did not end within {_GRACE:.0f} s") from error
 
 
 def on_ranks(ranks: int, work: Callable[[LoopbackTransport], T], **settings: Any) -> list[T]:

@@ -135,7 +135,13 @@ def codec(
     else:
         floats = {printable(file.name): data.of_file(file, count, 1)[0]}
     arrays = floats if wide else {kind: converted(x, dtype) for kind, x in floats.items()}
-    jobs = [*_jobs(peers and wide)]
+    jobs: list[Job | Peer] = [
+        Job(variant, path, threads)
+        for variant, path in product(DEFAULTS, measured_paths())
+        if (variant, path) != (BOUNDED, GFNI)  # the same as without GFNI
+        for threads in ((1,) if path == NUMPY else (1, 2))
+    ]
+    jobs += PEERS if peers and wide else ()
     if other is not None:  # with its own error bound
         ready = Ready(other.compress, other.decompress)
         jobs.append(Peer(other.name, "", lambda bound: ready))
@@ -195,24 +201,13 @@ def _measured(
     console: Console, jobs: list[Job | Peer], arrays: dict[str, Floats], bound: float, repeats: int
 ) -> tuple[list[Row], list[Peer]]:
     """Measure a row for each job and array; name the compressors that are not installed."""
-    rows: list[Row] = []
     absent = [job for job in jobs if isinstance(job, Peer) and job.package and installed(job.package) is None]
     pairs = list(product(arrays, [job for job in jobs if job not in absent]))
-    for kind, job in tracked(console, pairs, lambda pair: f"{pair[0]}: {pair[1].name}"):
-        measure: Callable[..., Row] = row_of_peer if isinstance(job, Peer) else row_of_ours
-        rows.append(measure(kind, job, arrays[kind], bound, repeats))
+    rows = [
+        (row_of_peer if isinstance(job, Peer) else row_of_ours)(kind, job, arrays[kind], bound, repeats)
+        for kind, job in tracked(console, pairs, "{0[0]}: {0[1].name}".format)
+    ]
     return rows, absent
-
-
-def _jobs(peers: bool) -> Iterator[Job | Peer]:
-    """Yield our codecs on their paths with their threads, then the others."""
-    for variant, path in product(DEFAULTS, measured_paths()):
-        if variant == BOUNDED and path == GFNI:
-            continue  # the same as without GFNI
-        for threads in (1,) if path == NUMPY else (1, 2):
-            yield Job(variant, path, threads)
-    if peers:
-        yield from PEERS
 
 
 def measured_paths() -> list[str]:

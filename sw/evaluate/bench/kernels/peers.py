@@ -29,17 +29,7 @@ class Peer(NamedTuple):
     lossless: bool = False
 
 
-def _zfp(bound: float) -> Ready:
-    zfpy = import_module("zfpy")
-    return Ready(
-        lambda x: zfpy.compress_numpy(x, tolerance=bound, write_header=True),
-        lambda stream, count: zfpy.decompress_numpy(stream),
-    )
-
-
-def _sz3(bound: float) -> Ready:
-    pysz = import_module("pysz")
-
+def _sz3(pysz: Any, bound: float) -> Ready:
     def compress(x: Floats) -> Any:
         config = pysz.szConfig(x.shape)
         config.errorBoundMode = pysz.szErrorBoundMode.ABS
@@ -49,29 +39,7 @@ def _sz3(bound: float) -> Ready:
     return Ready(compress, lambda stream, count: pysz.sz.decompress(stream, np.float32, (count,))[0])
 
 
-def _blosc2(bound: float) -> Ready:
-    blosc2 = import_module("blosc2")
-    return Ready(
-        lambda x: blosc2.compress2(x, typesize=x.itemsize, nthreads=1),
-        lambda stream, count: np.frombuffer(blosc2.decompress2(stream, nthreads=1), np.float32),
-    )
-
-
-def _lz4(bound: float) -> Ready:
-    block = import_module("lz4.block")
-    return Ready(block.compress, lambda stream, count: np.frombuffer(block.decompress(stream), np.float32))
-
-
-def _snappy(bound: float) -> Ready:
-    snappy = import_module("cramjam").snappy
-    return Ready(
-        lambda x: snappy.compress_raw(x.view(np.uint8)),
-        lambda stream, count: np.frombuffer(snappy.decompress_raw(stream), np.float32),
-    )
-
-
-def _torch(bound: float) -> Ready:
-    torch = import_module("torch")
+def _torch(torch: Any, bound: float) -> Ready:
     torch.set_num_threads(1)
     return Ready(
         lambda x: torch.from_numpy(x).to(torch.bfloat16),
@@ -80,16 +48,35 @@ def _torch(bound: float) -> Ready:
     )
 
 
-def _bfloat16(bound: float) -> Ready:
-    return Ready(to_bfloat16, lambda stream, count: from_bfloat16(stream), lambda stream: int(stream.nbytes))
+def _floats(stream: Any) -> Floats:
+    return np.frombuffer(stream, np.float32)
+
+
+def _peer(name: str, module: str, prepare: Callable[[Any, float], Ready], lossless: bool = False) -> Peer:
+    """Make a peer of what sets it up with its module."""
+    package, _, _ = module.partition(".")
+    return Peer(name, package, lambda bound: prepare(import_module(module), bound), lossless)
 
 
 PEERS = (
-    Peer("SZ3", "pysz", _sz3),
-    Peer("zfp, 1-D", "zfpy", _zfp),
-    Peer("blosc2, shuffle", "blosc2", _blosc2, lossless=True),
-    Peer("lz4", "lz4", _lz4, lossless=True),
-    Peer("snappy", "cramjam", _snappy, lossless=True),
-    Peer("bf16, torch", "torch", _torch),
-    Peer("bf16, NumPy", "numpy", _bfloat16),
-)
+    _peer("SZ3", "pysz", _sz3),
+    _peer("zfp, 1-D", "zfpy", lambda zfpy, bound: Ready(
+        lambda x: zfpy.compress_numpy(x, tolerance=bound, write_header=True),
+        lambda stream, count: zfpy.decompress_numpy(stream),
+    )),
+    _peer("blosc2, shuffle", "blosc2", lambda blosc2, bound: Ready(
+        lambda x: blosc2.compress2(x, typesize=x.itemsize, nthreads=1),
+        lambda stream, count: _floats(blosc2.decompress2(stream, nthreads=1)),
+    ), lossless=True),
+    _peer("lz4", "lz4.block", lambda block, bound: Ready(
+        block.compress, lambda stream, count: _floats(block.decompress(stream)),
+    ), lossless=True),
+    _peer("snappy", "cramjam", lambda cramjam, bound: Ready(
+        lambda x: cramjam.snappy.compress_raw(x.view(np.uint8)),
+        lambda stream, count: _floats(cramjam.snappy.decompress_raw(stream)),
+    ), lossless=True),
+    _peer("bf16, torch", "torch", _torch),
+    Peer("bf16, NumPy", "numpy", lambda bound: Ready(
+        to_bfloat16, lambda stream, count: from_bfloat16(stream), lambda stream: int(stream.nbytes),
+    )),
+)  # fmt: skip

@@ -61,8 +61,8 @@ def rates_of(count: int, repeats: int, seed: int = 1) -> dict[str, float]:
     packed = {keep: adt.bitpack(x, keep) for keep in KEPT}
     calls: Calls = copying(x)
     for keep, data in packed.items():
-        calls[f"pack{keep}"] = lambda keep=keep, data=data: adt.bitpack(x, keep, data)  # type: ignore[misc]
-        calls[f"unpack{keep}"] = lambda keep=keep, data=data: adt.bitunpack(data, keep, y)  # type: ignore[misc]
+        calls[f"pack{keep}"] = partial(adt.bitpack, x, keep, data)
+        calls[f"unpack{keep}"] = partial(adt.bitunpack, data, keep, y)
     seconds = best_seconds(calls, repeats, SLOW_SECONDS)
     return {name: x.nbytes / took / 1e9 for name, took in seconds.items()}
 

@@ -2,7 +2,7 @@
 """``inceptionn bench equal-error``: our codecs beside others at equal error, and at equal bytes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from operator import itemgetter
 from statistics import geometric_mean
@@ -13,7 +13,7 @@ import typer
 
 from .... import MAX_K, Codec, CodecName
 from ....commands import report
-from ....commands.console import Table, new_progress
+from ....commands.console import Table, tracked
 from ....commands.study import Curve, Draw, Panel, Study, flat, measurement, panels
 from ....commands.user_codec import UserCodec, user_codec
 from ...training import Floats, Parameters, count_of
@@ -69,33 +69,22 @@ def equal_error(
     rivals = RIVALS if other is None else {**RIVALS, other.name: of_stream(other)}
     require(MODELS, OPTIMIZERS)
     every = range(seed, seed + seeds)
-    cases = [
-        Case(model, optimizer, RANKS, each) for model, optimizer, each in product(MODELS, OPTIMIZERS, every)
-    ]
+    cases = [Case(*each) for each in product(MODELS, OPTIMIZERS, (RANKS,), every)]
     samples: list[Sample] = []
     losses: list[Row] = []
-    errors: list[Row] = []
-    with new_progress(study.console) as progress, one_thread():
-        task = progress.add_task("", total=(len(cases) + 1) * len(rivals))
-        for case in cases:
+    with one_thread():
+        for case in tracked(study.console, cases, "{0.model}, {0.optimizer}, seed {0.seed}".format):
             race = Race(case, steps, rivals)
             if case.optimizer == "adam":
                 samples += race.samples()
-            for rival in rivals:
-                text = f"{case.model}, {case.optimizer}, seed {case.seed}: {rival}"
-                progress.update(task, description=text)
-                losses.append(race.against(rival))
-                progress.advance(task)
+            losses += map(race.against, rivals)
         samples += [sample for each in every for sample in drawn(each)]
-        for rival in rivals:
-            progress.update(task, advance=1, description=f"equal error: {rival}")
-            errors += [at_equal_error(rival, sample, rivals) for sample in samples]
+        pairs = tracked(study.console, list(product(rivals, samples)), "equal error: {0[0]}".format)
+        errors = [at_equal_error(rival, sample, rivals) for rival, sample in pairs]
     study.conditions.append(f"{RANKS} ranks, {steps} steps, {seeds} seed(s), error feedback; scale auto")
     study.show(*tables(errors, losses))
     study.rows = [flat(row) for row in (*errors, *losses)]
-    study.facts |= {
-        "ranks": RANKS, "training_steps": steps, "errors": errors, "losses": losses,
-    }  # fmt: skip
+    study.facts |= {"ranks": RANKS, "training_steps": steps, "errors": errors, "losses": losses}
     study.plot(curves(errors), 11, 2.5 * -(-len({row["sample"] for row in errors}) // 3) + 0.6)
 
 
@@ -159,7 +148,8 @@ class Race:
         self._steps, self._rivals = steps, rivals
         self._seen: dict[int, Floats] = {}
         self._raw = case.train(steps, before=self._see)["loss"]
-        self._runs: dict[tuple[str, int], dict[str, float]] = {}
+        self.ours = cache(self._ours)
+        """Trains with our codec at a bound, once."""
 
     def _see(self, step: int, gradients: Floats) -> None:
         if step in (EARLY, self._steps // 2, self._steps - 1):
@@ -189,11 +179,8 @@ class Race:
     def _compressor(self, codec: CodecName, k: int) -> Compressor:
         return ours(Codec(2.0**-k, codec, threads=1), AUTO, self.shapes, of_sums=False)
 
-    def ours(self, codec: CodecName, k: int) -> dict[str, float]:
-        """Train with our codec, once."""
-        if (codec, k) not in self._runs:
-            self._runs[codec, k] = self._train(self._compressor(codec, k))
-        return self._runs[codec, k]
+    def _ours(self, codec: CodecName, k: int) -> dict[str, float]:
+        return self._train(self._compressor(codec, k))
 
     def finest(self, codec: CodecName, most: float) -> int | None:
         """Return the largest k whose training sends at most ``most`` bytes, or None."""

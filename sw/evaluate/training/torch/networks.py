@@ -22,6 +22,8 @@ from ..models import Model
 
 Shapes = Mapping[str, tuple[int, ...]]
 Tensors = Mapping[str, torch.Tensor]
+SIDE, CLASSES, HEADS = 8, 10, 4
+"""Of the digits' images, and of attention."""
 
 
 class Network(Model):
@@ -75,26 +77,21 @@ def _tensors(parameters: Mapping[str, Floats]) -> dict[str, torch.Tensor]:
     return {key: torch.tensor(values) for key, values in parameters.items()}
 
 
-def cnn(
-    image: tuple[int, int, int] = (1, 8, 8), channels: Sequence[int] = (16, 32), classes: int = 10
-) -> Network:
+def cnn(channels: Sequence[int] = (16, 32)) -> Network:
     """Make convolutions 3 x 3 (padding 1), ReLU and 2 x 2 maximum pooling in turn, then one full layer.
 
-    ``image``: channels, height and width of a sample, which is given flat or in this shape; height and width
-    are halved once per entry of ``channels``. Keys: ``conv1.weight`` [out, in, 3, 3], ``conv1.bias`` [out],
-    …, ``fc.weight`` [in, classes], ``fc.bias``. Raises ``ValueError`` for sides that cannot be.
+    A sample is an image of 8 x 8 pixels, whose sides are halved once per entry of ``channels``, of which
+    there are three at most. Keys: ``conv1.weight`` [out, in, 3, 3], ``conv1.bias`` [out], …, ``fc.weight``
+    [in, 10], ``fc.bias``.
     """
-    scale = 2 ** len(channels)
-    if image[1] % scale or image[2] % scale:
-        raise ValueError(f"the sides of image must be multiples of {scale}, not {image!r}")
     shapes: dict[str, tuple[int, ...]] = {}
-    for layer, (fan_in, fan_out) in enumerate(pairwise((image[0], *channels)), 1):
+    for layer, (fan_in, fan_out) in enumerate(pairwise((1, *channels)), 1):
         shapes |= {f"conv{layer}.weight": (fan_out, fan_in, 3, 3), f"conv{layer}.bias": (fan_out,)}
-    features = channels[-1] * (image[1] // scale) * (image[2] // scale)
-    shapes |= {"fc.weight": (features, classes), "fc.bias": (classes,)}
+    features = channels[-1] * (SIDE >> len(channels)) ** 2
+    shapes |= {"fc.weight": (features, CLASSES), "fc.bias": (CLASSES,)}
 
     def forward(p: Tensors, inputs: torch.Tensor) -> torch.Tensor:
-        x = inputs.reshape(-1, *image)
+        x = inputs.reshape(-1, 1, SIDE, SIDE)
         for layer in range(1, len(channels) + 1):
             z = F.conv2d(x, p[f"conv{layer}.weight"], p[f"conv{layer}.bias"], padding=1)
             x = F.max_pool2d(F.relu(z), 2)
@@ -103,40 +100,36 @@ def cnn(
     return Network("cnn-" + "-".join(map(str, channels)), shapes, 2, forward)  # He et al. (2015)
 
 
-def transformer(
-    tokens: int = 8, inputs: int = 8, width: int = 32, heads: int = 4, classes: int = 10
-) -> Network:
+def transformer(width: int = 32) -> Network:
     """Make one block of multi-head attention and a perceptron, pre-normalised, over the rows of an image.
 
-    A sample of ``tokens * inputs`` values is a sequence of ``tokens``. They are embedded in ``width`` values
-    and get learnt positions; the mean over the sequence is classified (Vaswani et al., 2017; normalisation
-    before each part as by Xiong et al., 2020). Raises ``ValueError`` unless ``heads`` divides ``width``.
+    A sample of 8 x 8 pixels is a sequence of 8. They are embedded in ``width`` values, a multiple of the 4
+    heads, and get learnt positions; the mean over the sequence is classified (Vaswani et al., 2017;
+    normalisation before each part as by Xiong et al., 2020).
     """
-    if width % heads:
-        raise ValueError(f"heads must divide the width of {width}, not {heads!r}")
     shapes = {
-        "embed.weight": (inputs, width), "position": (tokens, width),
+        "embed.weight": (SIDE, width), "position": (SIDE, width),
         "norm1.gain": (width,), "norm1.bias": (width,),
         "query": (width, width), "key": (width, width), "value": (width, width), "out": (width, width),
         "norm2.gain": (width,), "norm2.bias": (width,),
         "fc1.weight": (width, 2 * width), "fc1.bias": (2 * width,),
         "fc2.weight": (2 * width, width), "fc2.bias": (width,),
-        "fc.weight": (width, classes), "fc.bias": (classes,),
+        "fc.weight": (width, CLASSES), "fc.bias": (CLASSES,),
     }  # fmt: skip
 
     def forward(p: Tensors, samples: torch.Tensor) -> torch.Tensor:
-        x = samples.reshape(-1, tokens, inputs) @ p["embed.weight"] + p["position"]
+        x = samples.reshape(-1, SIDE, SIDE) @ p["embed.weight"] + p["position"]
         y = F.layer_norm(x, (width,), p["norm1.gain"], p["norm1.bias"])
         queries, keys, values = (
-            (y @ p[name]).unflatten(-1, (heads, -1)).transpose(1, 2) for name in ("query", "key", "value")
+            (y @ p[name]).unflatten(-1, (HEADS, -1)).transpose(1, 2) for name in ("query", "key", "value")
         )
-        scores = queries @ keys.transpose(-1, -2) * (width // heads) ** -0.5
+        scores = queries @ keys.transpose(-1, -2) * (width // HEADS) ** -0.5
         x = x + (scores.softmax(-1) @ values).transpose(1, 2).flatten(2) @ p["out"]
         y = F.layer_norm(x, (width,), p["norm2.gain"], p["norm2.bias"])
         x = x + F.relu(y @ p["fc1.weight"] + p["fc1.bias"]) @ p["fc2.weight"] + p["fc2.bias"]
         return x.mean(1) @ p["fc.weight"] + p["fc.bias"]
 
-    return Network(f"transformer-{width}-{heads}", shapes, 1, forward)
+    return Network(f"transformer-{width}-{HEADS}", shapes, 1, forward)
 
 
 class Adam(Optimizer):
