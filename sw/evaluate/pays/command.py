@@ -155,9 +155,9 @@ def _show(
         "verdict": found.verdict, "reasons": found.reasons(), "local": None,
     }  # fmt: skip
     if local is not None:
-        answer = compared(found, local)
-        study.show(answer.text())
-        study.facts["local"] = {"steps_allowed": answer.allowed, "options": study.rows[len(found.options) :]}
+        allowed, answer = compared(found, local)
+        study.show(answer)
+        study.facts["local"] = {"steps_allowed": allowed, "options": study.rows[len(found.options) :]}
 
 
 def _local(scene: Scenario, ratio: str, codec: Codec, scale: Scale) -> Prediction | None:

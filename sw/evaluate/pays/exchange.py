@@ -8,7 +8,6 @@ sub-blocks in flight the slowest resource decides; with few, every step waits fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,11 +64,6 @@ class Exchange:
         return Exchange(**times, parts=[part.times(count) for part in self.parts])
 
 
-_Step = tuple[float, float, float]
-"""A step of a ring, for one sub-block: how many ranks' values the arriving sum has, a host's seconds for
-codec and sums, and how many steps are alike."""
-
-
 def ring(
     size: float, ranks: int, link: Link, host: Host, form: Form, *,
     first: bool = True, second: bool = True, unit: int = 1, all_hosts: int | None = None,
@@ -84,21 +78,36 @@ def ring(
     block = size / ranks
     subs = max(1, round(block / (form.bytes_per_value * SUB_BLOCK)))
     sub = block / subs
-    steps = [*(_first_half(sub, ranks, host, form, unit) if first else ()),
-             *(_second_half(sub, ranks, form, unit) if second else ())]  # fmt: skip
-    summed, code, weight = np.transpose(steps)
+    coder, widen = form.coder, sub / form.widen if form.widen else 0.0
+    # Steps for one sub-block: how many values the arriving sum has, a host's seconds for codec and sums, and
+    # how many steps are alike.
+    steps: list[tuple[float, float, float]] = []
+    if first:  # the reduce-scatter: in step j a sum of j + 1 arrives and is added
+        computed = min(_KEPT, ranks - 1)
+        alike = (ranks - 1) / computed
+        code = sub / coder.compress + sub / coder.decompress_add if coder else sub / host.add
+        sums = [unit * (1 + (place + 0.5) * alike - 0.5) for place in range(computed)]
+        steps += [(summed, code + 2 * widen, alike) for summed in sums]
+    if second:  # the all-gather: blocks are compressed once, relayed, and decompressed by everyone
+        once = sub / coder.compress + sub / coder.lossy if coder else 0.0
+        each = (sub / coder.decompress if coder else 0.0) + widen
+        steps.append((unit * ranks, once + each, 1))
+        if ranks > 2:
+            steps.append((unit * ranks, each, ranks - 2))
+    ranks_in_sum, codes, weights = np.transpose(steps)
     share, device = _share(host, all_hosts or ranks), form.device(link, sub)
-    wire = np.array([form.wire(link, sub, values) for values in summed])
-    stack = np.array([_stack(host, form, sub, values) for values in summed])
+    wire = np.array([form.wire(link, sub, summed) for summed in ranks_in_sum])
+    # A host sends one message and receives another.
+    stack = np.array([form.stack_bytes(sub, summed) for summed in ranks_in_sum]) / host.stack + host.message
     # One sub-block through a step, from the sender's memory to the receiver's: TCP, wire and engines work on
     # a message at once. And how long the slowest resource holds up the next one.
-    alone = code + np.maximum(np.maximum(wire, stack), device) + link.latency
-    held = max(wire[-1], share * (code + stack)[-1], device)
+    alone = codes + np.maximum(np.maximum(wire, stack), device) + link.latency
+    held = max(wire[-1], share * (codes + stack)[-1], device)
     fill = alone[0] + min(subs, _UNHIDDEN) * host.message
-    on_wire, processor, count = subs * weight @ wire, subs * weight @ (code + stack), weight.sum()
+    on_wire, processor, count = subs * weights @ wire, subs * weights @ (codes + stack), weights.sum()
     return Exchange(
         link=fill + max(0.0, on_wire - 8 * link.burst / link.bandwidth), processor=share * processor + fill,
-        device=subs * count * device + fill, chain=weight @ alone + (subs - 1) * held,
+        device=subs * count * device + fill, chain=weights @ alone + (subs - 1) * held,
         latency=count * (link.latency + host.message), wire_bytes=on_wire * link.bandwidth / 8,
     )  # fmt: skip
 
@@ -106,33 +115,6 @@ def ring(
 def _share(host: Host, hosts: int) -> float:
     """Return the seconds of the exchange per second of one host's processor time."""
     return 1.0 if host.shared is None else max(1.0, hosts / host.shared)
-
-
-def _stack(host: Host, form: Form, size: float, ranks: float) -> float:
-    """Return the processor time to send one message and receive another."""
-    return form.stack_bytes(size, ranks) / host.stack + host.message
-
-
-def _first_half(sub: float, ranks: int, host: Host, form: Form, unit: int) -> Iterator[_Step]:
-    """Yield the reduce-scatter's steps: in step j a sum of j + 1 arrives and is added."""
-    count = min(_KEPT, ranks - 1)
-    weight = (ranks - 1) / count
-    coder = form.coder
-    code = sub / coder.compress + sub / coder.decompress_add if coder else sub / host.add
-    code += 2 * sub / form.widen if form.widen else 0.0
-    for place in range(count):
-        yield unit * (1 + (place + 0.5) * weight - 0.5), code, weight
-
-
-def _second_half(sub: float, ranks: int, form: Form, unit: int) -> Iterator[_Step]:
-    """Yield the all-gather's steps: blocks are compressed once, relayed, and decompressed by everyone."""
-    coder = form.coder
-    first = sub / coder.compress + sub / coder.lossy if coder else 0.0
-    each = sub / coder.decompress if coder else 0.0
-    each += sub / form.widen if form.widen else 0.0
-    yield unit * ranks, first + each, 1
-    if ranks > 2:
-        yield unit * ranks, each, ranks - 2
 
 
 def hierarchical(

@@ -238,30 +238,17 @@ def predict(scene: Scenario) -> Prediction:
     )
 
 
-class Answer(NamedTuple):
-    """The fastest way of each kind, and how they compare at equal numbers of steps.
+def compared(every_step: Prediction, local: Prediction) -> tuple[float, str]:
+    """Compare the fastest way to exchange gradients in every step with the fastest of local updates.
 
-    ``allowed``: how many times as many steps local updates may take to the same loss, and still end as soon.
+    Returns how many times as many steps local updates may take to the same loss, and still end as soon; and
+    the answer in a line.
     """
-
-    every_step: Option
-    local: Option
-    allowed: float
-
-    def text(self) -> str:
-        """Return the answer in a line."""
-        local, step = self.local.name, self.every_step.name
-        soonest, other = (local, step) if self.allowed > 1 else (step, local)
-        times = max(self.allowed, 1 / self.allowed)
-        text = f'At equal numbers of steps "{soonest}" ends soonest, {times:.3g} times as fast as "{other}".'
-        if self.allowed > 1:
-            text += (
-                f" It does unless it needs more than {self.allowed:.3g} times as many steps to the same loss."
-            )
-        return text
-
-
-def compared(every_step: Prediction, local: Prediction) -> Answer:
-    """Compare the fastest way to exchange gradients in every step with the fastest of local updates."""
     one, other = (min(found.options, key=lambda way: way.step) for found in (every_step, local))
-    return Answer(one, other, one.step / other.step)
+    allowed = one.step / other.step
+    soonest, later = (other, one) if allowed > 1 else (one, other)
+    text = f'At equal numbers of steps "{soonest.name}" ends soonest, '
+    text += f'{later.step / soonest.step:.3g} times as fast as "{later.name}".'
+    if allowed > 1:
+        text += f" It does unless it needs more than {allowed:.3g} times as many steps to the same loss."
+    return allowed, text

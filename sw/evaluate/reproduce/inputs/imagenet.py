@@ -161,12 +161,9 @@ def _images(torch: Any, batch: int, side: int, seed: int) -> Any:
 
 def _kept(model: Any) -> Floats:
     """Return a sixteenth of all gradients, in runs, layer by layer."""
-    parts = []
+    parts, whole = [], _RUN * _KEEP
     for parameter in model.parameters():
         flat = parameter.grad.detach().cpu().numpy().reshape(-1)
-        if flat.size < _RUN * _KEEP:
-            parts.append(flat[: max(1, flat.size // _KEEP)].copy())
-        else:
-            rows = flat[: flat.size // (_RUN * _KEEP) * _RUN * _KEEP].reshape(-1, _RUN * _KEEP)
-            parts.append(rows[:, :_RUN].reshape(-1).copy())
+        rows = flat[: flat.size // whole * whole].reshape(-1, whole)
+        parts.append(rows[:, :_RUN].flatten() if len(rows) else flat[: max(1, flat.size // _KEEP)].copy())
     return np.concatenate(parts)
