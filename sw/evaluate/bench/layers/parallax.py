@@ -169,17 +169,14 @@ class Trained:
         self.steps += steps
         return [float(t) for t in np.max(self.runner.transport.exchange(own), axis=0)]
 
-    def sent(self) -> dict[str, float]:
-        """Return bytes per step by class since the runner settled, all ranks together."""
+    def report(self, seconds: list[float]) -> Line:
+        """Return what rank 0 prints of it; ``sent``: bytes per step since it settled, of all ranks, by class."""
         now = self.runner.traffic.sent
         own = {kind: (count - self.before.get(kind, 0)) / self.steps for kind, count in now.items()}
         every = self.runner.transport.exchange(own)
-        return {kind: sum(each.get(kind, 0) for each in every) for kind in sorted(own)}
-
-    def report(self, seconds: list[float]) -> dict[str, Any]:
-        """Return the line that rank 0 prints of it."""
+        sent = {kind: sum(each.get(kind, 0) for each in every) for kind in sorted(own)}
         place = {"alpha": self.runner.alphas.get(KEY), "partitions": self.runner.partitions(KEY)}
-        return {"seconds": seconds, "sent": self.sent(), **place}
+        return {"seconds": seconds, "sent": sent, **place}
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
