@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""One rank of ``inceptionn bench calls``."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from .... import Codec
+from ....collectives import MEAN, ErrorFeedback, allreduce_comp, statistics
+from ....transport import Transport
+from ..common.rank import Plan, tell
+
+PARTS = ("agreeing", "codec", "waiting", "sending")
+CODED, FED, AGREED, GLOO = "compressed", "with feedback", "exchange", "gloo"
+_VALUES, _FEWEST, _MOST = 4_000_000, 2, 200
+"""Values of the calls of a turn, and the numbers of calls."""
+
+
+def main(transport: Transport, plan: Plan) -> None:
+    """Time calls of each size in turns, and tell each way's seconds of a call, and the parts of ours."""
+    gloo = _gloo(transport, plan) if plan["gloo"] else None
+    codec = Codec(plan["bound"], "planes", threads=1)
+    feedback = ErrorFeedback(codec)
+    for count in plan["values"]:
+        own = np.random.default_rng(transport.rank).normal(size=count).astype(np.float32)
+        total = np.empty_like(own)
+
+        def ours(own: Any = own, total: Any = total, **more: Any) -> None:
+            allreduce_comp(transport, own, total, MEAN, codec=codec, **more)
+
+        ways: dict[str, Callable[[], Any]] = {
+            CODED: ours,
+            FED: lambda name=count, call=ours: call(feedback=(feedback, name)),
+            AGREED: lambda: transport.exchange(transport.rank % 2),
+        }
+        if gloo is not None:
+            ways[GLOO] = lambda own=own: gloo(own)
+        calls = max(_FEWEST, min(_MOST, _VALUES // count))
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        parts: list[dict[str, float]] = []
+        for turn in range(plan["repeats"] + 1):  # the first is not counted: it opens and loads what it needs
+            for name, call in ways.items():
+                before = statistics(transport)
+                transport.barrier()
+                start = time.perf_counter()
+                for _ in range(calls):
+                    call()
+                seconds = max(transport.exchange(time.perf_counter() - start)) / calls
+                if turn:
+                    times[name].append(seconds)
+                    if name == CODED:
+                        spent = asdict(statistics(transport).since(before))
+                        parts.append({part: spent[part] / calls for part in PARTS})
+        line = {name: median(found) for name, found in times.items()}
+        whole = parts[times[CODED].index(sorted(times[CODED])[len(parts) // 2])]
+        tell(transport, {"values": count, "calls": calls, "seconds": line, "parts": whole})
+
+
+def _gloo(transport: Transport, plan: Plan) -> Callable[[Any], Any]:
+    """Return the all-reduce of torch's gloo, in a group of the same ranks."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    where = f"tcp://{plan['addresses'][0]}:{plan['port'] + 1}"
+    dist.init_process_group("gloo", init_method=where, rank=transport.rank, world_size=transport.size)
+
+    def reduce(own: Any) -> None:
+        total = torch.from_numpy(own.copy())
+        dist.all_reduce(total)
+        total /= transport.size
+
+    return reduce
