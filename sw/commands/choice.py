@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import Codec
+from ..collectives.values.deflated import packed
 from ..collectives.values.stream_codec import StreamCodec
 from ..wire import DEFAULTS, LANE_BYTES, CodecName, Mode, Variant
 
@@ -74,10 +75,11 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The effect of a codec on an array, as :class:`Errors`."""
+    """The effect of a codec on an array, as :class:`Errors`. ``deflated`` is the ratio with `Deflated`."""
 
     name: str
     ratio: float
+    deflated: float
     largest_error: float
     relative_error: float
     energy_kept: float
@@ -148,12 +150,19 @@ def effect_of(
     """
     errors = Errors(codec, values, scale)
     compress = codec.compress if codec.absolute_bound is None else codec.scaled(scale).compress
-    size = sum(len(compress(values[i : i + CHUNK])) for i in range(0, len(values), CHUNK))
+    raw, size, deflated = item * values.size, 0, 0
+    for first in range(0, len(values), CHUNK):
+        stream = np.frombuffer(compress(values[first : first + CHUNK]), np.uint8)
+        size, deflated = size + stream.size, deflated + len(packed(stream))
     return Effect(
-        name=name or codec.name, ratio=item * values.size / size if size else 1.0,
-        largest_error=errors.largest, relative_error=errors.relative, energy_kept=errors.kept,
+        name=name or codec.name,
+        ratio=raw / size if size else 1.0,
+        deflated=raw / deflated if deflated else 1.0,
+        largest_error=errors.largest,
+        relative_error=errors.relative,
+        energy_kept=errors.kept,
         bias=errors.bias,
-    )  # fmt: skip
+    )
 
 
 def recommended(found: Iterable[Choice]) -> Choice | None:

@@ -294,7 +294,7 @@ def _print_errors(console: Console, errors: Errors) -> None:
 def _print_choices(
     console: Console, found: list[Choice], best: Choice | None, auto: int, peer: Effect | None
 ) -> None:
-    headings = ("ratio", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
+    headings = ("ratio", "deflated", "largest\nerror", "relative\nL2 error", "energy\nkept", "magnitudes")
     table = Table(f"codecs at scale 2**{found[0].scale}", "", *headings)
     sections = [peer, *(each for each in found if each.variant != wire.BOUNDED and each.k == found[0].k)]
     for effect in [*found, *([] if peer is None else [peer])]:
@@ -303,6 +303,7 @@ def _print_choices(
         table.add_row(
             effect.name,
             f"{effect.ratio:.2f}",
+            f"{effect.deflated:.2f}",
             f"{effect.largest_error:.3g}",
             f"{effect.relative_error:.3f}",
             f"{effect.energy_kept:.1%}",

@@ -84,7 +84,7 @@ class Deflated(StreamCodec):
         most = self.codec.max_compressed_size(x.size)
         room = np.empty(most, np.uint8)
         size = stream_in(room, self.codec, self.codec.compress(x, room), x, most)
-        return _packed(room[:size], out)
+        return packed(room[:size], out)
 
     def decompress(self, stream: Any, count: int, out: Lanes | None = None) -> Lanes:
         return self.codec.decompress(self._unpacked(stream, count), count, out)
@@ -97,7 +97,7 @@ class Deflated(StreamCodec):
         inner, most = self._unpacked(stream, addend.size), self.codec.max_compressed_size(addend.size)
         room = np.empty(most, np.uint8)
         size = stream_in(room, self.codec, self.codec.compress_sum(inner, addend, room), addend, most)
-        return _packed(room[:size], out)
+        return packed(room[:size], out)
 
     def lossy(self, x: Any, out: Lanes | None = None) -> Lanes:
         return self.codec.lossy(x, out)
@@ -135,7 +135,7 @@ class Deflated(StreamCodec):
         return f"Deflated({self.codec!r})"
 
 
-def _packed(stream: NDArray[np.uint8], out: Any) -> memoryview:
+def packed(stream: NDArray[np.uint8], out: Any = None) -> memoryview:
     """Return a codec's stream deflated, in ``out`` if given, or as it is where that is shorter."""
     packed = _deflated(stream)
     form, data = (_DEFLATED, packed) if len(packed) < stream.size else (_AS_IT_IS, stream.data)

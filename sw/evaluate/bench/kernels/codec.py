@@ -344,8 +344,13 @@ ROWS: Columns[Row] = {
 
 
 def _by_bound(found: list[Choice]) -> Iterator[dict[int | str, str]]:
-    """Yield ratio and relative L2 error of both codecs as rows of a table, by bound."""
-    for what, figure, form in (("ratio", "ratio", ".2f"), ("relative L2 error", "relative_error", ".3f")):
+    """Yield ratios and relative L2 error of both codecs as rows of a table, by bound."""
+    kinds = (
+        ("ratio", "ratio", ".2f"),
+        ("deflated", "deflated", ".2f"),
+        ("relative L2 error", "relative_error", ".3f"),
+    )
+    for what, figure, form in kinds:
         for variant in DEFAULTS:
             group = [choice for choice in found if choice.variant == variant]
             title: dict[int | str, str] = {"": f"{what}, {variant.name}"}
