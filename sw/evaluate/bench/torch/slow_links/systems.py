@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..... import MAX_K, Codec
-from .....collectives import StreamCodec
+from .....collectives import Deflated, StreamCodec
 
 BLOCK = 128
 """Values that share a scale of `Integers`."""
@@ -16,11 +16,11 @@ LEAST = np.float32(2.0**-100)
 WORDS = (
     "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k10, ddp:k8, "
     "h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, "
-    "h16:k5-tensor, h64:raw, h64:k8, h64:k6, h64:k5"
+    "h16:k5-tensor, h16:k5-deflated, h64:raw, h64:k8, h64:k6, h64:k5"
 ).split(", ")
 FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
 _SYSTEM = re.compile(
-    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|k(\d{1,2})(?:-(plain|tensor))?)"
+    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|k(\d{1,2})(?:-(plain|tensor|deflated))?)"
 )
 
 
@@ -40,8 +40,9 @@ class System(NamedTuple):
         found = _SYSTEM.fullmatch(word)
         if not found:
             raise ValueError(
-                f"a system is ddp or h and its steps, then :raw, :fp16, :powersgd1, :int8, :int4 or :k5, "
-                f"-plain without feedback, -tensor with a scale for each tensor; not {word!r}"
+                "a system is ddp or h and its steps, then :raw, :fp16, :powersgd1, :int8, :int4 or :k5, "
+                "-plain without feedback, -tensor with a scale for each tensor, -deflated; "
+                f"not {word!r}"
             )
         every, powersgd, integers, k = (int(each or 0) for each in found.groups()[:4])
         if every and (powersgd or word.endswith("fp16")):
@@ -57,8 +58,8 @@ class System(NamedTuple):
             f"PowerSGD {self.powersgd}" if self.powersgd else f"int{self.integers}" if self.integers
             else f"2**-{self.k}" if self.k else self.word.partition(":")[2]
         )  # fmt: skip
-        variant = {"plain": ", no feedback", "tensor": ", scale by tensor"}.get(self.variant, "")
-        return f"{f'H = {self.every}' if self.every else 'DDP'}, {how}{variant}"
+        said = {"plain": "no feedback", "tensor": "scale by tensor"}.get(self.variant, self.variant)
+        return ", ".join(filter(None, [f"H = {self.every}" if self.every else "DDP", how, said]))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -66,7 +67,9 @@ class System(NamedTuple):
         if self.k:
             feedback = False if self.variant == "plain" else None
             scale = "tensor" if self.variant == "tensor" else "auto"
-            return {"codec": Codec(2.0**-self.k, "planes"), "scale": scale, "error_feedback": feedback}
+            planes = Codec(2.0**-self.k, "planes")
+            codec = Deflated(planes) if self.variant == "deflated" else planes
+            return {"codec": codec, "scale": scale, "error_feedback": feedback}
         if self.integers:
             return {"codec": Integers(self.integers), "error_feedback": False}
         return {"path": "off", "error_feedback": False}
