@@ -50,6 +50,7 @@ class Scenario:
     local_steps: int = 1
 
     def __post_init__(self) -> None:
+        ratio = self.form.ratio(1)
         rules = (
             ("size", self.size, 4 <= self.size <= 1e14, "4 B to 100 TB"),
             ("step time", self.compute, 0 <= self.compute <= 1e5, "0 to 100000 s"),
@@ -62,15 +63,12 @@ class Scenario:
             ("group", self.group, self.group is None or 1 <= self.group <= self.nodes, f"1 to {self.nodes}"),
             ("local steps", self.local_steps, 1 <= self.local_steps <= 1_000_000, "1 to 1000000"),
             ("MTU", self.link.mtu, 576 <= self.link.mtu <= 9216, "576 to 9216"),
+            ("topology", self.topology, self.topology in TOPOLOGIES, f"one of {', '.join(TOPOLOGIES)}"),
+            ("ratio", ratio, 0.5 <= ratio <= 1000, "0.5 to 1000"),
         )
         for name, value, right, rule in rules:
             if not right or (isinstance(value, float) and not math.isfinite(value)):
                 raise ValueError(f"{name} must be {rule}, not {value!r}")
-        if self.topology not in TOPOLOGIES:
-            raise ValueError(f"topology must be one of {', '.join(TOPOLOGIES)}, not {self.topology!r}")
-        ratio = self.form.ratio(1)
-        if not 0.5 <= ratio <= 1000:
-            raise ValueError(f"ratio must be 0.5 to 1000, not {ratio!r}")
 
     @property
     def returns_raw(self) -> bool:

@@ -12,6 +12,7 @@ from ....commands.console import Table
 from ....commands.study import Draw, Figure, Panel, panels
 from ....netns import rate_text
 from ..common.data import REAL, SYNTHETIC
+from ..common.rows import groups, where
 from .variants import ALL_GATHER, ALL_REDUCES, MPI, RING_BF16, RING_BOUNDED, RING_PLANES, RING_RAW, VARIANTS
 
 TARGETS = {(SYNTHETIC, 1e9): 3.8, (REAL, 1e9): 5.0, **{(kind, 1e10): 2.0 for kind in (SYNTHETIC, REAL)},
@@ -34,47 +35,44 @@ class Key(NamedTuple):
     variant: str
 
 
-Measurement = dict[str, Any]
-"""``seconds`` of each round at the slowest rank, and of the first round what `UNKNOWN` has."""
-UNKNOWN: Measurement = {"same_bits": True, "largest_error": 0.0, "bytes_sent": None, "scale": 0}
-"""Until it is told: bytes are the busiest host's, not known of MPI; ``scale``: the exponent by which the
-bound is divided."""
+UNKNOWN: dict[str, Any] = {"same_bits": True, "largest_error": 0.0, "bytes_sent": None, "scale": 0}
+"""What the first round tells, until then: bytes are the busiest host's, not known of MPI; ``scale``: the
+exponent by which the bound is divided."""
 
 
 class Results:
-    """All measurements of a run among ``hosts`` hosts, at one error bound, beside the variant ``raw``."""
+    """All measurements of a run among ``hosts`` hosts, at one error bound, beside the variant ``raw``.
+
+    ``rows``: as the JSON file has them, by `Key`: it, ``seconds`` of each round at the slowest rank, their
+    median, and `UNKNOWN`.
+    """
 
     def __init__(self, bound: float, hosts: int, raw: str = RING_RAW) -> None:
         self.bound, self.hosts, self.raw = bound, hosts, raw
-        self.rows: dict[Key, Measurement] = {}
+        self.rows: dict[Key, dict[str, Any]] = {}
 
     def add(self, rate: float | None, line: dict[str, Any]) -> None:
         """Add one line of rank 0."""
         key = Key(rate, line["data"], line["op"], line["variant"])
-        row = self.rows.setdefault(key, {"seconds": [], **UNKNOWN})
+        new = {**key._asdict(), "median_seconds": 0.0, "seconds": [], **UNKNOWN}
+        row = self.rows.setdefault(key, new)
         row["seconds"].append(line["seconds"])
+        row["median_seconds"] = median(row["seconds"])
         row.update({name: line[name] for name in UNKNOWN if name in line})
 
     def seconds(self, rate: float | None, data: str, op: str, variant: str) -> float | None:
         """Return the median, or None if it was not measured."""
         row = self.rows.get(Key(rate, data, op, variant))
-        return None if row is None else median(row["seconds"])
+        return None if row is None else float(row["median_seconds"])
 
     def ratio(self, rate: float | None, data: str, op: str, slow: str, fast: str) -> float | None:
         """Return how many times as fast one variant is as another."""
-        first, second = self.seconds(rate, data, op, slow), self.seconds(rate, data, op, fast)
+        first, second = (self.seconds(rate, data, op, variant) for variant in (slow, fast))
         return None if first is None or second is None else first / second
 
     def each(self, name: str) -> list[Any]:
         """Return all values of a field of the keys, in the order in which they were added."""
-        return list(dict.fromkeys(getattr(key, name) for key in self.rows))
-
-    def json(self) -> list[dict[str, Any]]:
-        """Return the results as the JSON file holds them."""
-        return [
-            {**key._asdict(), "median_seconds": median(row["seconds"]), **row}
-            for key, row in self.rows.items()
-        ]
+        return list(dict.fromkeys(row[name] for row in self.rows.values()))
 
     def verify(self) -> None:
         """Raise ``RuntimeError`` if ranks ended with different bits, or an error is above its limit.
@@ -85,10 +83,9 @@ class Results:
             what = f"{key.variant}, {key.op} of {key.data} data at {rate_text(key.rate)}"
             if not row["same_bits"] and key.variant != MPI:
                 raise RuntimeError(f"{what}: the ranks ended with different bits")
-            variant = VARIANTS[key.variant]
             compressions = {"mean": 1, ALL_GATHER: 1}.get(key.op, self.hosts)
             limit = math.ldexp(self.bound * compressions * _ROUNDING, -row["scale"])
-            if variant.within_bound and (error := row["largest_error"]) > limit:
+            if VARIANTS[key.variant].within_bound and (error := row["largest_error"]) > limit:
                 raise RuntimeError(f"{what}: an error of {error:.3g} is above {limit:.3g}")
 
 
@@ -99,12 +96,11 @@ def tables_of(results: Results) -> Iterator[Table]:
         title = f"{data}, {op}: median ms (times as fast as {results.raw})"
         ends = ("MB sent by\nbusiest host", "largest error\nin bounds")
         table = Table(title, "", *map(rate_text, rates), *ends)
-        for name in results.each("variant"):
-            if rows := [row for key, row in results.rows.items() if key[1:] == (data, op, name)]:
-                times = [_time(results, rate, data, op, name) for rate in rates]
-                sent = rows[0]["bytes_sent"]
-                error = max(math.ldexp(row["largest_error"], row["scale"]) for row in rows) / results.bound
-                table.add_row(name, *times, "-" if sent is None else f"{sent / 1e6:.1f}", f"{error:.2f}")
+        for (name,), rows in groups(where(results.rows.values(), data=data, op=op), "variant").items():
+            times = [_time(results, rate, data, op, name) for rate in rates]
+            sent = rows[0]["bytes_sent"]
+            error = max(math.ldexp(row["largest_error"], row["scale"]) for row in rows) / results.bound
+            table.add_row(name, *times, "-" if sent is None else f"{sent / 1e6:.1f}", f"{error:.2f}")
         yield table
 
 
@@ -145,6 +141,6 @@ def _panel(results: Results, kind: str, op: str) -> Panel:
     bars: dict[str, dict[str, float | None]] = {}
     for rate, variant in product(results.each("rate"), results.each("variant")):
         seconds = results.seconds(rate, kind, op, variant)
-        bars.setdefault(rate_text(rate), {})[variant] = None if seconds is None else seconds * 1e3
+        bars.setdefault(rate_text(rate), {})[variant] = seconds and seconds * 1e3
     axes = {"title": f"{kind}, {op}", "yscale": "log", "ylabel": "ms, median"}
     return Panel(bars, axes=axes, text=lambda ms: f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}")

@@ -170,7 +170,7 @@ class Trained:
         return [float(t) for t in np.max(self.runner.transport.exchange(own), axis=0)]
 
     def report(self, seconds: list[float]) -> Line:
-        """Return what rank 0 prints of it; ``sent``: bytes per step since it settled, of all ranks, by class."""
+        """Return what rank 0 prints. ``sent``: bytes per step since it settled, of all ranks, by class."""
         now = self.runner.traffic.sent
         own = {kind: (count - self.before.get(kind, 0)) / self.steps for kind, count in now.items()}
         every = self.runner.transport.exchange(own)

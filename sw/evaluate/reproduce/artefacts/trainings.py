@@ -108,20 +108,20 @@ def fig14(made: Artefact) -> None:
     base = mean(baseline(epochs, seed).final for seed in seeds)
     made.row("HDC: Base, accuracy", None, base, "%")
     x = np.concatenate(list(baseline(epochs, made.seed).gradients.values()))
-    forms: dict[str, Lossy] = {f"{bits}b-T": partial(truncated, bits=bits) for bits in BITS}
-    ratios = {f"{bits}b-T": 32 / (32 - bits) for bits in BITS}
-    papers = {f"{bits}b-T": TRUNCATION_RATIO[bits] for bits in BITS}
-    papers |= {f"literal 2^-{k}": bits_ratio(TABLE_III["hdc"][k]) for k in BOUNDS}
+    forms: dict[str, tuple[Lossy, float, float | None]] = {
+        f"{bits}b-T": (partial(truncated, bits=bits), 32 / (32 - bits), TRUNCATION_RATIO[bits])
+        for bits in BITS
+    }
+    papers = {f"literal 2^-{k}": bits_ratio(TABLE_III["hdc"][k]) for k in BOUNDS}
     coders: dict[str, StreamCodec] = {f"{m} 2^-{k}": codec for k in BOUNDS for m, codec in codecs(k).items()}
     if made.codec is not None:
         coders[made.codec.name] = made.codec
-    forms |= {name: codec.lossy for name, codec in coders.items()}
-    ratios |= {name: ratio(codec, x) for name, codec in coders.items()}
+    forms |= {name: (codec.lossy, ratio(codec, x), papers.get(name)) for name, codec in coders.items()}
     gain = dict[str, float]()
-    for name, lossy in forms.items():
+    for name, (lossy, here, paper) in forms.items():
         made.step(name)
         gain[name] = mean(train(epochs, seed, partial(ring_mean, lossy=lossy)).final for seed in seeds) - base
-        made.row(f"HDC: {name}, ratio", papers.get(name), ratios[name], "x")
+        made.row(f"HDC: {name}, ratio", paper, here, "x")
         made.row(f"HDC: {name}, accuracy less Base", None, gain[name], "points")
     for network, sample in sampled(made, made.of(6, 2)):
         printed = {f"literal 2^-{k}": bits_ratio(TABLE_III[TABLE_KEYS[network]][k]) for k in BOUNDS}
