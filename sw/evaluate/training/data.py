@@ -69,13 +69,9 @@ def digits(seed: int = 0) -> Dataset:
 
 
 def zipf_documents(
-    vocabulary: int = 20_000,
-    length: int = 16,
-    samples: int = 4096,
-    classes: int = 8,
-    exponent: float = 1.0,
-    seed: int = 0,
-) -> Dataset:
+    vocabulary: int = 20_000, length: int = 16, samples: int = 4096, classes: int = 8,
+    exponent: float = 1.0, seed: int = 0,
+) -> Dataset:  # fmt: skip
     """Draw documents whose words are Zipf-distributed, as in natural language; a fifth is for testing.
 
     Word number r has a probability proportional to ``(r + 1)**-exponent``. Each class permutes the words in
@@ -95,9 +91,8 @@ def zipf_documents(
     words = np.where(moved, words // classes * classes + labels[:, np.newaxis], words)
     words, labels = words.astype(np.int64), labels.astype(np.int64)
     held = samples // 5
-    return Dataset(
-        f"zipf{vocabulary}", Batch(words[held:], labels[held:]), Batch(words[:held], labels[:held]), classes
-    )
+    train, test = Batch(words[held:], labels[held:]), Batch(words[:held], labels[:held])
+    return Dataset(f"zipf{vocabulary}", train, test, classes)
 
 
 class Batches:

@@ -46,14 +46,9 @@ class Training:
 
 
 def train(
-    epochs: int,
-    seed: int,
-    exchange: Callable[[Floats], Floats] | None = None,
-    *,
-    gradient: Lossy | None = None,
-    weights: Lossy | None = None,
-    until: float = 2.0,
-) -> Training:
+    epochs: int, seed: int, exchange: Callable[[Floats], Floats] | None = None, *,
+    gradient: Lossy | None = None, weights: Lossy | None = None, until: float = 2.0,
+) -> Training:  # fmt: skip
     """Train data-parallel.
 
     ``exchange``: from all workers' gradients, float32[workers, n], to what each applies. None: their exact
