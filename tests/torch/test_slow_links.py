@@ -129,7 +129,7 @@ def test_losses_at_equal_bytes_and_time_are_read_off_the_curves() -> None:
 
 def test_a_curve_is_not_read_before_its_first_exchange() -> None:
     local = trained(lines())["h16:raw"]
-    assert (local.after(63), local.after_bytes(0.9e6)) == ("-", "-")
+    assert (local.after(63), local.after(0.9e6, "sent")) == ("-", "-")
 
 
 def test_an_interrupted_run_compares_seeds_that_all_systems_have() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,9 @@ def real(count: int, seed: int, workers: int = 1) -> list[Floats]:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Limit BLAS to one thread, where threadpoolctl can do that."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ModuleNotFoundError:
-        return nullcontext()
+    """Limit BLAS to one thread, by a package that scikit-learn brings."""
+    from threadpoolctl import threadpool_limits
+
     limits: AbstractContextManager[object] = threadpool_limits(1)
     return limits
 

@@ -240,9 +240,8 @@ def row_of_ours(kind: str, job: Job, x: Any, bound: float, repeats: int) -> Row:
             "compress": lambda: coder.compress(x, room, dtype=told),
             "decompress": lambda: coder.decompress(stream, x.size, y, dtype=told),
         }
-        row = _row(kind, path, OURS, ready, x, bound, repeats, calls)
-    row.threads, row.variant = threads, variant.name
-    return row
+        about = {"data": kind, "name": path, "kind": OURS, "threads": threads, "variant": variant.name}
+        return _row(about, ready, x, bound, repeats, calls)
 
 
 def row_of_peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) -> Row:
@@ -252,12 +251,11 @@ def row_of_peer(kind: str, peer: Peer, x: Floats, bound: float, repeats: int) ->
         back = ready.decompress(ready.compress(x), x.size)
         if not np.array_equal(back.view(np.uint32), x.view(np.uint32)):
             raise RuntimeError(f"{peer.name} does not restore its input")
-    return _row(kind, peer.name, PEER if peer.package else WITH, ready, x, bound, repeats, {})
+    about = {"data": kind, "name": peer.name, "kind": PEER if peer.package else WITH, "threads": 1}
+    return _row(about, ready, x, bound, repeats, {})
 
 
-def _row(
-    data: str, name: str, kind: str, ready: Ready, x: Any, bound: float, repeats: int, calls: Calls
-) -> Row:
+def _row(about: dict[str, Any], ready: Ready, x: Any, bound: float, repeats: int, calls: Calls) -> Row:
     """Measure an implementation. ``calls``: those to be timed, if they are not what is ready."""
     compress, decompress, size = ready
     stream = compress(x)
@@ -270,7 +268,7 @@ def _row(
     small_stream = compress(small)
     up, down = _memory(ready, x)
     return Row(
-        data=data, name=name, kind=kind, threads=1, ratio=x.nbytes / size(stream),
+        **about, ratio=x.nbytes / size(stream),
         **{call: x.nbytes / took / 1e9 for call, took in seconds.items()},
         largest_error=float(error),
         small_compress=_per_call(lambda: compress(small)),

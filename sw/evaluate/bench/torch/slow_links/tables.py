@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from statistics import mean, median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,16 +26,12 @@ class Trained(NamedTuple):
     sent: Sequence[float]
     finals: Sequence[float]
 
-    def after(self, steps: float) -> str:
-        """Return the loss after so many steps, as a table shows it."""
-        return self._read(self.steps, steps)
+    def after(self, at: float, what: Literal["steps", "sent"] = "steps") -> str:
+        """Return the loss after so many steps, or bytes that a rank has sent, as a table shows it.
 
-    def after_bytes(self, sent: float) -> str:
-        """Return the loss after so many bytes that a rank has sent, likewise."""
-        return self._read(self.sent, sent)
-
-    def _read(self, places: Sequence[float], at: float) -> str:
-        """Read the loss off the curve, over the logarithm of the place; "-" before its first exchange."""
+        It is read off the curve, over the logarithm of the place; "-" before its first exchange.
+        """
+        places = getattr(self, what)
         if at < places[1]:
             return "-"
         loss = np.interp(np.log(at), np.log(places[1:]), self.losses[1:])
@@ -76,7 +72,7 @@ def losses_table(lines: Sequence[Row]) -> list[Table]:
         table.add_row(
             System.of(system).name, f"{mean(each.finals):.4f}",
             f"{min(each.finals):.4f}, {max(each.finals):.4f}", f"{sent / 1e6:.2f}", f"{most / sent:.1f}",
-            each.after_bytes(budget),
+            each.after(budget, "sent"),
         )  # fmt: skip
     return [table]
 
