@@ -3,7 +3,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -141,9 +141,21 @@ def pays(
 def _show(
     study: Study, found: Prediction, local: Prediction | None, trial: Simulated | None, jitter: float
 ) -> None:
-    """Show all ways and the answers, and keep their rows and facts."""
+    """Show all ways and the answers, and keep their rows and facts.
+
+    A row has times in seconds, speed-ups, the limit, and what each resource needs.
+    """
     ways = [*found.options, *(local.options if local else ())]
-    study.rows = rows_of(found, ways)
+    study.rows = [
+        {
+            "name": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
+            "over_ring_raw": found.raw.step / option.step, "over_ring_bf16": found.bf16.step / option.step,
+            "limit": option.exchange.limit, "link_seconds": option.exchange.link,
+            "processor_seconds": option.exchange.processor, "device_seconds": option.exchange.device,
+            "wire_bytes": option.exchange.wire_bytes,
+        }
+        for option in ways
+    ]  # fmt: skip
     study.table("", {name: partial(text, found) for name, text in WAYS.items()}, ways)
     if trial is not None:
         study.show(f"Simulated host by host, {found.scenario.nodes} nodes, jitter {jitter:g}: {trial}")
@@ -166,20 +178,6 @@ def _local(scene: Scenario, ratio: str, codec: Codec, scale: Scale) -> Predictio
     if scene.local_steps == 1:
         return None
     return predict(replace(scene, form=replace(scene.form, ratio=_at(at, scene.nodes))))
-
-
-def rows_of(found: Prediction, ways: Sequence[Option]) -> list[dict[str, Any]]:
-    """Return a row for each way: times in seconds, speed-ups, the limit, and what each resource needs."""
-    return [
-        {
-            "name": option.name, "exchange_seconds": option.exchange.seconds, "step_seconds": option.step,
-            "over_ring_raw": found.raw.step / option.step, "over_ring_bf16": found.bf16.step / option.step,
-            "limit": option.exchange.limit, "link_seconds": option.exchange.link,
-            "processor_seconds": option.exchange.processor, "device_seconds": option.exchange.device,
-            "wire_bytes": option.exchange.wire_bytes,
-        }
-        for option in ways
-    ]  # fmt: skip
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:

@@ -79,30 +79,27 @@ def a2dtwp(made: Artefact) -> None:
 def parallax(made: Artefact) -> None:
     """Run the bench's groups between shaped hosts: a model with a large embedding, and a dense one."""
     made.begin("Parallax, Table 4: times as fast as all-reduce of everything")
-    gather, as_dense, dense = _groups_of_parallax(made) if available(made) else (None, None, None)
+    bench, hosts = parallax_bench, made.of(8, 4)
+    gather = as_dense = dense = None
+    if available(made):
+        made.step("hosts")
+        groups = bench.plan_of(made.of(200, 100), 2, made.of(3, 1), (), made.seed)
+        with Network(hosts, "1g") as network:
+            results = {line["name"]: line for line in bench.trained(network, groups)}
+        sparse = results[bench.SPARSE]
+        gather, as_dense = (bench.gain(sparse, name) for name in (bench.ALL_GATHER, bench.DENSE))
+        dense = bench.gain(results[bench.DENSE_MODEL], bench.ALL_REDUCE)
+        made.conditions.append(
+            f"an embedding of {sum(sparse['variable_bytes'].values()) / 1e6:.0f} MB on made-up documents, "
+            f"alpha {sparse['variants'][bench.HYBRID]['alpha']:.3f}, {hosts} hosts with links of 1 Gbit/s on "
+            "this machine (the paper: LM and NMT, 48 GPUs, 100 Gbit/s)"
+        )
     for model, (reduced, naive, optimised, hybrid) in published.PARALLAX_TABLE_4.items():
         made.row(f"{model}: HYB over AR (all-gather of sparse)", hybrid / reduced, gather, "x")
         made.row(f"{model}: OptPS over AR", optimised / reduced, None, "x")
         made.row(f"{model}: NaivePS over AR", naive / reduced, None, "x")
     made.row("sparse made dense: HYB over AR", None, as_dense, "x")
     made.row("a dense model: HYB over AR", 1.0, dense, "x")
-
-
-def _groups_of_parallax(made: Artefact) -> tuple[float, float, float]:
-    """Train the groups; return the hybrid's gain over gathered and dense sums, and with a dense model."""
-    bench, hosts = parallax_bench, made.of(8, 4)
-    made.step("hosts")
-    groups = bench.plan_of(made.of(200, 100), 2, made.of(3, 1), (), made.seed)
-    with Network(hosts, "1g") as network:
-        results = {line["name"]: line for line in bench.trained(network, groups)}
-    sparse, dense = results[bench.SPARSE], results[bench.DENSE_MODEL]
-    made.conditions.append(
-        f"an embedding of {sum(sparse['variable_bytes'].values()) / 1e6:.0f} MB on made-up documents, "
-        f"alpha {sparse['variants'][bench.HYBRID]['alpha']:.3f}, {hosts} hosts with links of 1 Gbit/s on "
-        "this machine (the paper: LM and NMT, 48 GPUs, 100 Gbit/s)"
-    )
-    gather, as_dense = (bench.gain(sparse, name) for name in (bench.ALL_GATHER, bench.DENSE))
-    return gather, as_dense, bench.gain(dense, bench.ALL_REDUCE)
 
 
 def gradiveq(made: Artefact) -> None:
