@@ -166,9 +166,9 @@ def begun(
     transport: Transport, model: Model, data: Dataset, plan: Plan, system: System, steps: int, warm: int = 0
 ) -> tuple[Run, Batches]:
     """Begin a training of so many steps, with those of warm-up; return it with this rank's batches."""
-    job = Job(plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm)
+    job = Job(transport, model, plan["rate"], plan["momentum"], plan["seed"], steps, plan["bound"], warm)
     batches = Batches(data.train, plan["batch"], transport.rank, transport.size, plan["seed"])
-    return system.open(transport, model, job), batches
+    return system.open(job), batches
 
 
 def timed(transport: Transport, model: Model, data: Dataset, plan: Plan, case: Line) -> Line:
