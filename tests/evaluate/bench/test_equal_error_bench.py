@@ -13,8 +13,7 @@ import pytest
 from inceptionn import Codec, cli
 from inceptionn.collectives import StreamCodec
 from inceptionn.evaluate.bench.trainings import equal_error as bench
-from inceptionn.evaluate.bench.trainings.grid import Case
-from inceptionn.evaluate.bench.trainings.rivals import (
+from inceptionn.evaluate.bench.trainings.compressors import (
     RIVALS,
     PowerSGD,
     e4m3,
@@ -23,6 +22,7 @@ from inceptionn.evaluate.bench.trainings.rivals import (
     six_sigma,
     top_k,
 )
+from inceptionn.evaluate.bench.trainings.grid import Case
 
 ROOT = Path(__file__).parents[3]
 

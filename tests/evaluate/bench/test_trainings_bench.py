@@ -12,7 +12,7 @@ import pytest
 from inceptionn import Codec, converted
 from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp, statistics
 from inceptionn.evaluate.bench.trainings import trainings as bench
-from inceptionn.evaluate.bench.trainings.exchanges import AUTO, TENSOR, bf16, ours, raw_bf16, rounded
+from inceptionn.evaluate.bench.trainings.compressors import AUTO, TENSOR, bf16, ours, raw_bf16, rounded
 from inceptionn.evaluate.bench.trainings.grid import Case
 from inceptionn.transport import Transport, loopback
 

@@ -20,9 +20,8 @@ from ...training import Floats, Parameters, count_of
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, where
-from .exchanges import AUTO, Compressor, Simulated, ours
+from .compressors import AUTO, RIVALS, Compressor, Simulated, of_stream, ours
 from .grid import Case, crossed, require
-from .rivals import RIVALS, of_stream
 
 Makers = Mapping[str, Callable[[Parameters], Compressor]]
 """As `RIVALS`."""

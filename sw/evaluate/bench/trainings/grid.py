@@ -11,7 +11,7 @@ from ....commands.study import Columns
 from ...training import Floats, Model, Parameters, Trainer, loop
 from ...training.data import require_digits
 from ..common.rows import Row
-from .exchanges import Simulated
+from .compressors import Simulated
 
 CHANNELS = (8, 16)
 """Of the CNN."""

@@ -16,7 +16,7 @@ from ....commands.study import Columns, Curve, Draw, Panel, Study, measurement, 
 from ...training.loop import MODELS, OPTIMIZERS
 from ..common.data import one_thread
 from ..common.rows import Row, groups, where
-from .exchanges import AUTO, SCALES, TENSOR, Simulated, bf16, ours, raw_bf16
+from .compressors import AUTO, SCALES, TENSOR, Simulated, bf16, ours, raw_bf16
 from .grid import BATCH, Case, average, crossed, require
 
 DTYPES = ("float32", "bfloat16")
