@@ -155,10 +155,10 @@ class Trained:
         while not self.runner.settled:
             self.runner.run(self.batches.at(self.runner.step))
         self.before = dict(self.runner.traffic.sent)
-        self.steps = 0
+        self.seconds: list[float] = []
 
     def train(self, steps: int) -> list[float]:
-        """Measure seconds of each step, the slowest rank's."""
+        """Measure seconds of each step, the slowest rank's, and keep them."""
         own = []
         self.runner.transport.barrier()
         for _ in range(steps):
@@ -166,17 +166,18 @@ class Trained:
             start = time.perf_counter()
             self.runner.run(batch)
             own.append(time.perf_counter() - start)
-        self.steps += steps
-        return [float(t) for t in np.max(self.runner.transport.exchange(own), axis=0)]
+        slowest: list[float] = np.max(self.runner.transport.exchange(own), axis=0).tolist()
+        self.seconds += slowest
+        return slowest
 
-    def report(self, seconds: list[float]) -> Line:
+    def report(self) -> Line:
         """Return what rank 0 prints. ``sent``: bytes per step since it settled, of all ranks, by class."""
         now = self.runner.traffic.sent
-        own = {kind: (count - self.before.get(kind, 0)) / self.steps for kind, count in now.items()}
+        own = {kind: (count - self.before.get(kind, 0)) / len(self.seconds) for kind, count in now.items()}
         every = self.runner.transport.exchange(own)
         sent = {kind: sum(each.get(kind, 0) for each in every) for kind in sorted(own)}
         place = {"alpha": self.runner.alphas.get(KEY), "partitions": self.runner.partitions(KEY)}
-        return {"seconds": seconds, "sent": sent, **place}
+        return {"seconds": [*self.seconds], "sent": sent, **place}
 
 
 def of_group(group: dict[str, Any]) -> tuple[Dataset, Model]:
@@ -195,13 +196,10 @@ def compare(transport: Transport, group: dict[str, Any]) -> dict[str, Any]:
     With a ``grid``, time one runner in each number of partitions.
     """
     variants = {name: Trained(transport, group, dict(each)) for name, each in group["variants"].items()}
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(group["rounds"]):
-        for name, trained in variants.items():
-            seconds[name] += trained.train(group["steps"])
-    found: dict[str, Any] = {
-        "variants": {name: trained.report(seconds[name]) for name, trained in variants.items()}
-    }
+        for trained in variants.values():
+            trained.train(group["steps"])
+    found: Line = {"variants": {name: trained.report() for name, trained in variants.items()}}
     if group.get("grid"):
         found["grid"] = by_numbers(next(iter(variants.values())), group)
     variable = next(iter(variants.values())).runner.parameters
