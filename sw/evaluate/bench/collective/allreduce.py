@@ -9,7 +9,7 @@ import typer
 from .... import converted
 from ....commands import report
 from ....commands.study import Study, measurement
-from ....netns import Network, rate_text, require
+from ....netns import Network, bits_per_second, rate_text, require
 from ....system.extras import pip_install
 from ...training.data import require_digits
 from ..common import data
@@ -58,10 +58,7 @@ def allreduce(
     """
     chosen = report.choices(kinds, (data.SYNTHETIC, data.REAL), "--data")
     chosen_ops = report.choices(ops, OPS, "--op")
-    chosen_rates = [
-        None if word == UNSHAPED else report.rate(word, f"--rates (or {UNSHAPED!r})")
-        for word in report.words(rates, "--rates", "rates")
-    ]
+    chosen_rates = _rates(rates)
     halves, raw = dtype == "bfloat16", RING_BF16 if dtype == "bfloat16" else RING_RAW
     names = _variants(only, HALVES if halves else MEASURED, raw)
     if halves and not set(chosen_ops) <= set(ALL_REDUCES):
@@ -132,6 +129,17 @@ def measured(
 def _text(found: tuple[float | None, Line]) -> str:
     rate, line = found
     return f"{rate_text(rate)}, {line['data']}: {line['variant']}"
+
+
+def _rates(text: str) -> list[float | None]:
+    """Return the rates of a list, None for "unshaped". A usage error names the wrong one."""
+    found: list[float | None] = []
+    for word in report.words(text, "--rates", "rates"):
+        try:
+            found.append(None if word == UNSHAPED else bits_per_second(word))
+        except ValueError as error:
+            raise typer.BadParameter(f"--rates: {error} (or {UNSHAPED!r})") from error
+    return list(dict.fromkeys(found))
 
 
 def _variants(only: str | None, known: Collection[str], raw: str) -> list[str]:
