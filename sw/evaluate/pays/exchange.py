@@ -105,11 +105,13 @@ def ring(
     held = max(wire[-1], share * (codes + stack)[-1], device)
     fill = alone[0] + min(subs, _UNHIDDEN) * host.message
     on_wire, processor, count = subs * weights @ wire, subs * weights @ (codes + stack), weights.sum()
-    return Exchange(
-        link=fill + max(0.0, on_wire - 8 * link.burst / link.bandwidth), processor=share * processor + fill,
-        device=subs * count * device + fill, chain=weights @ alone + (subs - 1) * held,
-        latency=count * (link.latency + host.message), wire_bytes=on_wire * link.bandwidth / 8,
-    )  # fmt: skip
+    found = {
+        "link": fill + max(0.0, on_wire - 8 * link.burst / link.bandwidth),
+        "processor": share * processor + fill, "device": subs * count * device + fill,
+        "chain": weights @ alone + (subs - 1) * held, "latency": count * (link.latency + host.message),
+        "wire_bytes": on_wire * link.bandwidth / 8,
+    }  # fmt: skip
+    return Exchange(**{name: float(value) for name, value in found.items()}, parts=[])  # JSON knows no NumPy
 
 
 def _share(host: Host, hosts: int) -> float:

@@ -108,6 +108,11 @@ def test_parts_and_repetitions_add_up() -> None:
     assert ring(SIZE, 1, BARE, FREE, RAW).seconds == 0
 
 
+def test_seconds_are_numbers_that_json_holds() -> None:
+    found = ring(SIZE, 4, Link(1e9, burst=1 << 17), Host(shared=2), RAW)
+    assert {type(value) for name, value in vars(found).items() if name != "parts"} == {float}
+
+
 def test_sums_compress_less_and_means_more() -> None:
     x, codec = synthetic(1 << 16, 1), Codec(2**-10)
     ratio = of_values(x, codec)
