@@ -153,6 +153,7 @@ SAID = {
     "pays": {
         "--model many": "--model takes bytes such as 98MB or 2.5GB, not 'many'",
         "--model 98": "--model takes bytes such as 98MB, at least 1kB; '98' is 98 bytes",
+        "--deflated": "--deflated: needs --where software and no ratio of Table III",
         "--local-ratio 9x": "--local-ratio: takes a number, a .npy file,",
         "--step-time 5": "--step-time takes a time such as 150ms or 10us, not '5'",
         "--nodes 1": "nodes must be 2 to 1000000, not 1",

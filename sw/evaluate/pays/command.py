@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ... import BOUNDED, CODECS, MAX_SCALE, PLANES, Codec, Variant, converted
-from ...collectives import ErrorFeedback, Scale, check_scale
+from ...collectives import Deflated, ErrorFeedback, Scale, StreamCodec, check_scale
 from ...commands import report
 from ...commands.codec_option import MODE_HELP, chosen
 from ...commands.codec_option import bound as bound_option
@@ -48,6 +47,7 @@ _CODEC_HELP = (
 _STEP_TIME_HELP = "Training step without the exchange, such as 150ms."
 _LOCAL_STEPS_HELP = "Also local updates (DiLoCo), with an exchange every H steps."
 _LOCAL_BOUND_HELP = "The same of local updates. Default: DiLoCo's."
+_DEFLATED_HELP = "Deflate the software codec's streams, for slow links."
 _DOWN_HELP = "Compress what aggregator or servers return."
 _CODEC_RATE_HELP = "Bytes/s of a software codec; else measured."
 _TCP_RATE_HELP = "Bytes/s of one processor's TCP; else measured."
@@ -80,6 +80,7 @@ def pays(
     scale: Annotated[str | None, _given(COMPRESSION, _SCALE_HELP, "EXPONENT")] = None,
     ratio: Annotated[str, _given(COMPRESSION, _RATIO_HELP)] = SYNTHETIC,
     local_ratio: Annotated[str, _given(COMPRESSION, "The same of local updates.")] = NORMAL,
+    deflated: Annotated[bool, _given(COMPRESSION, _DEFLATED_HELP, None, "--deflated")] = False,
     down: Annotated[bool, _given(COMPRESSION, _DOWN_HELP, None, "--down")] = False,
     codec_rate: Annotated[str | None, _given(RATES, _CODEC_RATE_HELP, "RATE")] = None,
     tcp_rate: Annotated[str | None, _given(RATES, _TCP_RATE_HELP, "RATE")] = None,
@@ -96,7 +97,10 @@ def pays(
     """
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
-    coder = Codec(2.0**-bound, *variant, threads=1)
+    if deflated and (where != "software" or ratio in ratios.TABLE_III):
+        raise typer.BadParameter("needs --where software and no ratio of Table III", param_hint="--deflated")
+    exponents = bound, local_bound or ErrorFeedback.local_exponent(nodes)
+    coder, coarse = (_codec(k, variant, deflated) for k in exponents)
     stack, given = rate_of(tcp_rate, "--tcp-rate"), rate_of(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
@@ -120,17 +124,17 @@ def pays(
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-    coarse = replace(coder, error_bound=2.0 ** -(local_bound or ErrorFeedback.local_exponent(nodes)))
-    local = _local(scene, local_ratio, coarse, scaling)
+    local = _local(scene, ratio_of(local_ratio, coarse, exponents[1], scaling, "--local-ratio"))
     scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():
         trial = simulate(scene, jitter, seed) if simulated else None
-    title = title_of(scene, variant.name, bound, scaling)
+    title = title_of(scene, variant.name + ", deflated" * deflated, bound, scaling)
     study.conditions.append(title)
     study.facts = {
-        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, "host": vars(host),
-        "coder": form.coder and vars(form.coder), "simulated": trial and trial._asdict(), "chart": None,
+        "command": "pays", "title": title, **variant._asdict(), "scale": scaling, "deflated": deflated,
+        "host": vars(host), "coder": form.coder and vars(form.coder),
+        "simulated": trial and trial._asdict(), "chart": None,
     }  # fmt: skip
     _show(study, found, local, trial, jitter)
     if study.output.plot is not None:
@@ -172,12 +176,16 @@ def _show(
         study.facts["local"] = {"steps_allowed": allowed, "options": study.rows[len(found.options) :]}
 
 
-def _local(scene: Scenario, ratio: str, codec: Codec, scale: Scale) -> Prediction | None:
-    """Predict local updates, whose differences have a codec and ratio of their own; None without them."""
-    at = ratio_of(ratio, codec, round(-math.log2(codec.error_bound)), scale, "--local-ratio")
+def _codec(k: int, variant: Variant, deflated: bool) -> StreamCodec:
+    codec = Codec(2.0**-k, *variant, threads=1)
+    return Deflated(codec) if deflated else codec
+
+
+def _local(scene: Scenario, ratio: RatioAt) -> Prediction | None:
+    """Predict local updates, whose differences have a ratio of their own; None without them."""
     if scene.local_steps == 1:
         return None
-    return predict(replace(scene, form=replace(scene.form, ratio=_at(at, scene.nodes))))
+    return predict(replace(scene, form=replace(scene.form, ratio=_at(ratio, scene.nodes))))
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:
@@ -203,7 +211,7 @@ WAYS: dict[str, Callable[[Prediction, Option], str]] = {
 }
 
 
-def _coder(rate: float | None, codec: Codec, scale: Scale, nodes: int, narrow: bool) -> Coder:
+def _coder(rate: float | None, codec: StreamCodec, scale: Scale, nodes: int, narrow: bool) -> Coder:
     """Return a given rate for all directions, or those measured of synthetic values, bf16 if ``narrow``."""
     if rate is not None:
         return Coder(rate, rate, rate, rate)
@@ -287,7 +295,7 @@ def _number(text: str) -> Ratio:
         raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
 
 
-def ratio_of(text: str, codec: Codec, bound: int, scale: Scale, option: str = "--ratio") -> RatioAt:
+def ratio_of(text: str, codec: StreamCodec, bound: int, scale: Scale, option: str = "--ratio") -> RatioAt:
     """Return the ratio by number of nodes that a text asks for; a usage error names the text."""
     try:
         if text in ratios.SAMPLES or text.endswith(".npy"):

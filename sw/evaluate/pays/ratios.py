@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import Codec, converted
-from ...collectives import Scale, common_scale, largest_exponent
+from ... import converted
+from ...collectives import Scale, StreamCodec, common_scale, largest_exponent
 from ...commands.speed import Floats, synthetic
 from ...system import npy_file
 
@@ -60,12 +60,12 @@ def published(network: str, k: int) -> Ratio:
     return constant(bits_ratio((zero, eight, sixteen, whole)))
 
 
-def agreed_scale(x: Floats, codec: Codec, scale: Scale, nodes: int) -> int:
+def agreed_scale(x: Floats, codec: StreamCodec, scale: Scale, nodes: int) -> int:
     """Return the scale that ``nodes`` such ranks agree on; ``ValueError`` if it leaves fp32's range."""
     return common_scale(scale, [largest_exponent(np.ascontiguousarray(x), codec)], nodes)
 
 
-def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> Ratio:
+def of_values(x: Floats, codec: StreamCodec, scale: Scale = None, nodes: int = 1) -> Ratio:
     """Measure the ratio of values, for sums of independent gradients.
 
     A sum of n spreads as sqrt(n) times one. ``scale``: that of the all-reduce among ``nodes``; None leaves
@@ -78,9 +78,11 @@ def of_values(x: Floats, codec: Codec, scale: Scale = None, nodes: int = 1) -> R
         runs = flat[: flat.size // 64 * 64].reshape(64, -1)
         flat = runs[:, : _SAMPLE // 64].flatten()
 
+    at_scale = codec.scaled(common)
+
     @cache
     def at(octave: int) -> float:
-        return flat.nbytes / len(codec.compress(flat * np.float32(2 ** (octave / 2)), scale=common))
+        return flat.nbytes / len(at_scale.compress(flat * np.float32(2 ** (octave / 2))))
 
     def ratio(ranks: float) -> float:
         place = math.log2(ranks)

@@ -211,3 +211,12 @@ def test_the_bench_runs(made_by: Callable[..., Any]) -> None:
     points = made.facts["points"]
     assert [point["variant"] for point in points] == list(bench.MODELLED)
     assert all(point["measured"] > 0 < point["predicted"] for point in points)
+
+
+def test_deflated_streams_have_a_ratio_of_their_own(tmp_path: Path) -> None:
+    common = ("--where", "software", "--bandwidth", "50m", "--local-steps", "16")
+    plain, deflated = facts_of(tmp_path, *common), facts_of(tmp_path, *common, "--deflated")
+    assert deflated["ratio"] > 1.05 * plain["ratio"]
+    local = [facts["local"]["options"][-1]["step_seconds"] for facts in (deflated, plain)]
+    assert local[0] < local[1]
+    assert "planes, deflated at 2^-10" in deflated["title"]

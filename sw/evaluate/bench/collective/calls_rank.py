@@ -4,6 +4,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -29,16 +30,14 @@ def main(transport: Transport, plan: Plan) -> None:
         own = np.random.default_rng(transport.rank).normal(size=count).astype(np.float32)
         total = np.empty_like(own)
 
-        def ours(own: Any = own, total: Any = total, **more: Any) -> None:
-            allreduce_comp(transport, own, total, MEAN, codec=codec, **more)
-
+        ours = partial(allreduce_comp, transport, own, total, MEAN, codec=codec)
         ways: dict[str, Callable[[], Any]] = {
             CODED: ours,
-            FED: lambda name=count, call=ours: call(feedback=(feedback, name)),
-            AGREED: lambda: transport.exchange(transport.rank % 2),
+            FED: partial(ours, feedback=(feedback, count)),
+            AGREED: partial(transport.exchange, transport.rank % 2),
         }
         if gloo is not None:
-            ways[GLOO] = lambda own=own: gloo(own)
+            ways[GLOO] = partial(gloo, own)
         calls = max(_FEWEST, min(_MOST, _VALUES // count))
         times: dict[str, list[float]] = {name: [] for name in ways}
         parts: list[dict[str, float]] = []
