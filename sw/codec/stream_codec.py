@@ -47,7 +47,11 @@ class StreamCodec(Protocol):
 
     @property
     def sums_exactly(self) -> bool:
-        """True if sums with `summing` are the same in every order. The default is False."""
+        """True if sums with `summing` are the same in every order. The default is False.
+
+        Its `compress`, `compress_sum` and `decompress_add` then bring a rank's own values, the addends, onto
+        one grid, and keep what is on it.
+        """
         return False
 
     @property

@@ -7,14 +7,14 @@ import numpy as np
 
 from ..transport import Transport
 from .algorithms.aggregators import Place, aggregate, one_aggregator, paper_tree, tree_levels
-from .algorithms.direct import direct, fits
 from .algorithms.hierarchical import hierarchical_all_reduce
+from .algorithms.one_step import fits, one_step
 from .algorithms.parts import Parts
 from .algorithms.ring import all_reduce_steps, ring
 from .call import Call, Collective, Feedback, run
 from .requests import Plan, blocking, nonblocking, plan
 from .settings import Op, Settings, SumKeywords
-from .values.buffers import Buffers
+from .values.buffers import HALVES, Buffers
 from .values.wire_form import Raw
 
 SUM, MEAN = Op.SUM, Op.MEAN
@@ -104,7 +104,7 @@ def all_reduce(
     collective = Collective("all-reduce", contributes=place is None or place.contributes)
     run(
         transport, collective, settings, lambda: Buffers(sendbuf, recvbuf, settings.dtype),
-        lambda call, _: _move(call, place), feedback,
+        lambda call, buffers: _move(call, place, buffers.type), feedback,
     )  # fmt: skip
 
 
@@ -120,11 +120,14 @@ def _place(transport: Transport, settings: Settings) -> Place | None:
         return None
 
 
-def _move(call: Call, place: Place | None) -> None:
+def _move(call: Call, place: Place | None, kind: str) -> None:
+    """Move the values, whose arrays at all ranks are of this ``kind``."""
     settings, form, source, lanes = call.settings, call.form, call.source, call.lanes
     size, legs, terms = call.transport.size, settings.compressed_legs, None
     up = form if legs in ("both", "up") else Raw(call.transport, form.spent)
     down = form if legs in ("both", "down") else Raw(call.transport, form.spent)
+    # Lanes of 16 bits hold no partial sums; which ranks have them depends on their arrays' layout, too.
+    in_one_step = settings.algorithm == "ring" and call.exact and kind not in HALVES
 
     if size == 1:
         if lanes is not source:
@@ -134,8 +137,8 @@ def _move(call: Call, place: Place | None) -> None:
             terms = tree_levels(size, settings.group_size)[-1]
         finish = None if down is form else call.settle_sum
         aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), finish)
-    elif settings.algorithm == "ring" and call.exact and fits(form, lanes, settings.sub_block):
-        direct(form, source, lanes)
+    elif in_one_step and fits(form, lanes.size, settings.sub_block):
+        one_step(form, source, lanes)
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)
         ring(form, range(size), source, lanes, parts, all_reduce_steps(size))

@@ -34,7 +34,7 @@ from .values.buffers import Buffers, Loaded
 from .values.fed import Fed
 from .values.lost_energy import Loss, watch
 from .values.stream_codec import StreamCodec
-from .values.wire_form import Tagged, WireForm, wire_form
+from .values.wire_form import Spent, Tagged, WireForm, wire_form
 
 Lanes = NDArray[np.float32]
 Feedback = tuple[ErrorFeedback, Hashable] | None
@@ -267,28 +267,26 @@ def _scale(agreed: _Agreed[B]) -> Call:
     exact = sums and prepared.codec.sums_exactly
     given = np.dtype(np.float32) if fed_back else prepared.loaded.source.dtype
     codec, scalings = _summing(agreed, given) if sums else (prepared.codec, agreed.scalings)
-    kept: Any = _kept(agreed, scalings[transport.rank]) if fed_back else prepared.loaded.source
+    mean_of_halves = lanes.dtype != np.float32 and settings.op is Op.MEAN
+    form = wire_form(transport, path, codec, 1 / transport.size if mean_of_halves else None)
+    kept: Any = prepared.loaded.source
+    if fed_back:
+        kept = _kept(agreed, scalings[transport.rank], form.spent)
     scaled = _multiplied(kept, lanes, place, scalings[transport.rank]) if contributes else kept
     first = exact and contributes and transport.size > 1 and settings.quantises_first(path)
     if first and not fed_back:  # after scaling: unscaled, the largest would become infinite
         own = lanes[place]
         values_in(own, codec, codec.lossy(scaled[place], own), "lossy")
     source = lanes if first and not fed_back else scaled
-    mean_of_halves = lanes.dtype != np.float32 and settings.op is Op.MEAN
-    seconds = perf_counter() - begun
-    form = wire_form(transport, path, codec, 1 / transport.size if mean_of_halves else None)
-    form.spent.codec += seconds
-    if isinstance(kept, KeptOnDemand):
-        kept.spent = form.spent
+    form.spent.codec += perf_counter() - begun
     return Call(settings, form, source, lanes, scalings, exact)
 
 
-def _kept(agreed: _Agreed[B], left: Scaling) -> Lanes | KeptOnDemand:
+def _kept(agreed: _Agreed[B], of_lanes: Scaling, spent: Spent) -> Lanes | KeptOnDemand:
     """Return what the codec keeps of a rank's own values and their residual. ``feedback`` has the rest.
 
     It is in the result's array, or where that has 16-bit values in a new one of float32. Where a ring takes
-    it part by part, it is made then: all other algorithms, and a scaling that is ``left`` to the lanes, need
-    it whole.
+    it part by part, it is made then: other algorithms, and a scaling ``of_lanes``, need it whole.
     """
     prepared, lanes = agreed.prepared, agreed.prepared.loaded.lanes
     assert prepared.feedback is not None
@@ -297,8 +295,8 @@ def _kept(agreed: _Agreed[B], left: Scaling) -> Lanes | KeptOnDemand:
     whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
     into = whole[prepared.loaded.own]
     in_ring = prepared.path == "software" and prepared.checked.settings.algorithm == "ring"
-    if in_ring and prepared.transport.size > 1 and not any(left.scales):
-        source = memory.on_demand(prepared.values, name, prepared.codec, agreed.scaling, into)
+    if in_ring and prepared.transport.size > 1 and not any(of_lanes.scales):
+        source = memory.on_demand(prepared.values, name, prepared.codec, agreed.scaling, into, spent)
         if source is not None:
             return source
     memory.kept(prepared.values, name, prepared.codec, agreed.scaling, into)

@@ -45,15 +45,12 @@ class KeptOnDemand:
     counts the time.
     """
 
-    dtype = np.dtype(np.float32)
-
     def __init__(
         self, values: NDArray[Any], residual: Floats, decay: float, codec: StreamCodec, out: Floats,
-        most: np.float32 | None,
+        most: np.float32 | None, spent: Spent,
     ) -> None:  # fmt: skip
         self._values, self._residual, self._decay, self._codec = values, residual, decay, codec
-        self._out, self._most = out, most
-        self.spent = Spent()
+        self._out, self._most, self._spent = out, most, spent
 
     def __getitem__(self, where: slice) -> Floats:
         """Make and return the values of a part."""
@@ -63,7 +60,7 @@ class KeptOnDemand:
         values_in(room, self._codec, found, "feed_back")
         if self._most is not None:
             np.clip(left, -self._most, self._most, out=left)
-        self.spent.codec += perf_counter() - start
+        self._spent.codec += perf_counter() - start
         return room
 
 
@@ -189,12 +186,12 @@ class ErrorFeedback:
         return kept
 
     def on_demand(
-        self, fed: Fed, name: Hashable, codec: StreamCodec, scaling: Scaling, out: Floats
+        self, fed: Fed, name: Hashable, codec: StreamCodec, scaling: Scaling, out: Floats, spent: Spent
     ) -> KeptOnDemand | None:
         """Return what `kept` does as a source of a ring, which makes each part as it is sent or added.
 
-        None where that is not possible: with several scales, a codec without a bound, or steps next to the
-        largest values of fp32.
+        If the ring fails, only a part of the residual is new. None where that is not possible: with several
+        scales, a codec without a bound, or steps next to the largest values of fp32.
         """
         usual, bound = self.usual.get(name, scaling).common, codec.absolute_bound
         scale = scaling.common
@@ -204,17 +201,17 @@ class ErrorFeedback:
         self._residuals[name] = residual
         values, left = fed.own.reshape(-1), residual.reshape(-1)
         at_scale = codec.summing(scale, "bfloat16" if values.dtype == np.uint16 else None)
-        most = np.float32(bound * 2.0**-usual) if bound * 4.0 ** (usual - scale) >= 1 else None
-        return KeptOnDemand(values, left, fed.decay, at_scale, out, most)
+        most = _most_left(bound, scale, usual)
+        return KeptOnDemand(values, left, fed.decay, at_scale, out, most, spent)
 
     def _limit(self, left: Floats, bound: float, scaling: Scaling, usual: Scaling) -> None:
         """Limit flat residuals to what the usual scale leaves, where this one is coarser by far."""
         if scaling == usual:
             return
         places, now, before = scaling.beside(usual, left.size)
-        for which in np.flatnonzero(bound * 4.0 ** (before - now) >= 1):
-            most = np.float32(bound * 2.0 ** -int(before[which]))
-            np.clip(left[places[which]], -most, most, out=left[places[which]])
+        for place, scale, usually in zip(places, now.tolist(), before.tolist(), strict=True):
+            if (most := _most_left(bound, scale, usually)) is not None:
+                np.clip(left[place], -most, most, out=left[place])
 
     def finish(self, name: Hashable, scaling: Scaling, result: NDArray[Any]) -> None:
         """Finish the call of `kept`: learn its scale, or drop the residual if its result is not finite.
@@ -277,6 +274,11 @@ class ErrorFeedback:
                 raise ValueError(f"the residual of {name!r} has values that are not finite")
         self._residuals = {name: np.array(residual, order="C") for name, residual in state.items()}
         self.usual.clear()
+
+
+def _most_left(bound: float, scale: int, usual: int) -> np.float32 | None:
+    """Return the limit of residuals, half a usual step; None unless a scale is coarser by far."""
+    return np.float32(bound * 2.0**-usual) if bound * 4.0 ** (usual - scale) >= 1 else None
 
 
 def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> None:

@@ -181,8 +181,9 @@ class Transport(ABC):
     def exchange(self, value: Any) -> list[Any]:
         """Return every rank's value, in rank order, at every rank. The values must be JSON values.
 
-        It completes only when every rank has called it. It uses the control connections, so it is not meant
-        for data. Raises ``TypeError`` for a value that JSON cannot hold, before anything is sent.
+        Equal values may be one object. It completes only when every rank has called it. It uses the control
+        connections, so it is not meant for data. Raises ``TypeError`` for a value that JSON cannot hold,
+        before anything is sent.
         """
 
     def waits_for(self, peers: Collection[int]) -> None:

@@ -11,6 +11,7 @@ from refusals import refused
 from inceptionn import Codec
 from inceptionn.collectives import ErrorFeedback, allreduce_comp
 from inceptionn.collectives.building import Scaling
+from inceptionn.collectives.values.wire_form import Spent
 from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
@@ -221,18 +222,18 @@ def test_parts_made_on_demand_are_those_of_one_pass(dtype: str, usual: int) -> N
     codec, scaling = Codec(2**-8, "planes"), Scaling((-usual,))
     random = np.random.default_rng(5)
     gradients = random.normal(size=(3, 1000)).astype(dtype)
-    whole, parts = ErrorFeedback(codec), ErrorFeedback(codec)
+    whole, parts, spent = ErrorFeedback(codec), ErrorFeedback(codec), Spent()
     for memory in (whole, parts):
         memory.usual["w"] = Scaling((4,))
     for gradient in gradients:
         wanted = whole.kept(whole.fed(gradient, "w"), "w", codec, scaling)
         out = gradient.copy() if dtype == "float32" else np.empty(1000, np.float32)
         own = out if dtype == "float32" else gradient
-        source = parts.on_demand(parts.fed(own, "w"), "w", codec, scaling, out)
+        source = parts.on_demand(parts.fed(own, "w"), "w", codec, scaling, out, spent)
         assert source is not None
         for start in random.permutation(range(0, 1000, 130)):
             where = slice(start, min(1000, start + 130))
             assert np.array_equal(source[where], wanted[where])
         assert np.array_equal(out, wanted)
         assert np.array_equal(parts.residual("w"), whole.residual("w"))
-    assert parts.on_demand(parts.fed(gradient, "w"), "w", codec, Scaling((0, 1), (0, 500)), out) is None
+    assert parts.on_demand(parts.fed(gradient, "w"), "w", codec, Scaling((0, 1), (0, 9)), out, spent) is None

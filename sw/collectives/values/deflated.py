@@ -4,26 +4,27 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.stream_codec import StreamCodec, stream_in
+from ...transport.base import bytes_of
 from ...wire import CodecName
 from .stream_codec import check_codec
 
-try:
-    from isal import isal_zlib as _found
-except ImportError:
-    _found = None  # type: ignore[assignment]
+_library: Any = zlib
+with suppress(ImportError):
+    from isal import isal_zlib as _library
 
 Lanes = NDArray[np.float32]
 
 _RAW = -15
 """Windows of 32 KiB, without zlib's header and checksum, for which TCP has its own."""
 _AS_IT_IS, _DEFLATED = 0, 1
-_library: Any = _found or zlib
 
 
 def _deflated(stream: NDArray[np.uint8]) -> bytes:
@@ -42,10 +43,8 @@ def _deflated(stream: NDArray[np.uint8]) -> bytes:
 class Deflated(StreamCodec):
     """A codec whose streams are sent deflated (RFC 1951), with the same values: ``Deflated(Codec(2**-5))``.
 
-    For slow links. The coarser the bound, and the more of the values are nearly zero, the more it saves:
-    normal values take 8 % less at 2^-5 and 2 % at 2^-10, gradients of a network a third less at 2^-10 and
-    half at 2^-8. Deflating takes as long as sending at 1 to 3 Gbit/s. NICs have none of it, so the path is
-    "software".
+    For slow links. The coarser the bound, and the more of the values are nearly zero, the more it saves.
+    Deflating takes as long as sending at 1 to 3 Gbit/s. NICs have none of it, so the path is "software".
 
     A stream begins with a byte that tells whether the rest is deflated, or as the codec made it if that is
     shorter. O(size) in time and memory. All methods and properties are otherwise those of ``codec``, as are
@@ -109,18 +108,23 @@ class Deflated(StreamCodec):
         return self.codec.largest_exponent(largest)
 
     def scaled(self, scale: int, dtype: str | None = None) -> Deflated:
-        return Deflated(self.codec.scaled(scale, dtype))
+        return self._of(self.codec.scaled(scale, dtype))
 
     def summing(self, scale: int = 0, dtype: str | None = None) -> Deflated:
-        return Deflated(self.codec.summing(scale, dtype))
+        return self._of(self.codec.summing(scale, dtype))
+
+    def _of(self, codec: StreamCodec) -> Deflated:
+        found = copy(self)
+        found.codec = codec  # made by one that was checked
+        return found
 
     def _unpacked(self, stream: Any, count: int) -> memoryview | bytes:
-        """Return the codec's own stream. ``ValueError`` if it is longer than one of ``count`` values."""
-        view = memoryview(stream)
-        form = view[0] if view.nbytes else None
-        if form == _AS_IT_IS:
+        """Return the codec's own stream of ``count`` values. ``ValueError`` for a malformed one."""
+        view = bytes_of(stream)
+        mark = view[0] if view.nbytes else None
+        if mark == _AS_IT_IS:
             return view[1:]
-        if form != _DEFLATED:
+        if mark != _DEFLATED:
             raise ValueError("malformed stream at byte 0: it does not say whether it is deflated")
         most, inflater = self.codec.max_compressed_size(count), _library.decompressobj(_RAW)
         try:
@@ -137,9 +141,12 @@ class Deflated(StreamCodec):
 
 def packed(stream: NDArray[np.uint8], out: Any = None) -> memoryview:
     """Return a codec's stream deflated, in ``out`` if given, or as it is where that is shorter."""
-    packed = _deflated(stream)
-    form, data = (_DEFLATED, packed) if len(packed) < stream.size else (_AS_IT_IS, stream.data)
-    view = memoryview(bytearray(1 + len(data)) if out is None else out).cast("B")[: 1 + len(data)]
-    view[0] = form
+    shorter = _deflated(stream)
+    mark, data = (_DEFLATED, shorter) if len(shorter) < stream.size else (_AS_IT_IS, stream.data)
+    size = 1 + len(data)
+    view = bytes_of(bytearray(size) if out is None else out, writable=True)[:size]
+    if view.nbytes < size:
+        raise ValueError(f"out is too small for the stream: {view.nbytes} bytes")
+    view[0] = mark
     view[1:] = data
     return view

@@ -58,8 +58,8 @@ class Control:
         self._writing: set[int] = set()
         """Peers whose lines are polled for writing."""
         self._round = 0
-        self._values: dict[int, Any] = {}
-        """Each rank's contribution to the current exchange."""
+        self._values: dict[int, tuple[Any, bytes]] = {}
+        """Each rank's contribution to the current exchange; at rank 0 also its text, to be passed on."""
         self.answer: list[Any] | None = None
         """All ranks' values of the last exchange, until the reader clears it."""
         self.departed: set[int] = set()
@@ -106,7 +106,7 @@ class Control:
                 f"{MAX_VALUE}: send data as messages"
             )
         if self.rank == 0:
-            self._collect([0], json.loads(value))
+            self._collect([0], json.loads(value), data)
         else:
             self._to(0, b'{"round":%d,"rank":%d,"value":%b}\n' % (self._round, self.rank, data))
 
@@ -172,9 +172,10 @@ class Control:
         checked(said, form)
         if "value" in said:
             whose = said.get("ranks", [said.get("rank")])
-            if said["round"] != self._round or (whose != [peer] if self.rank == 0 else "rank" in said):
+            wrong = whose != [peer] if self.rank == 0 else "rank" in said or not whose
+            if wrong or said["round"] != self._round:
                 raise ValueError(f"a value of {ranks_text(whose)}, round {said['round']}, was not expected")
-            self._collect(whose, said["value"])
+            self._collect(whose, said["value"], self._text_of(peer, raw) if self.rank == 0 else b"")
         elif "broken" in said:
             self._break(said["broken"], tell=self.rank == 0)
         elif "bye" in said:
@@ -186,17 +187,25 @@ class Control:
         else:
             self.silent = said["silent"]
 
-    def _collect(self, whose: list[int], value: Any) -> None:
+    def _text_of(self, peer: int, raw: bytearray) -> bytes:
+        """Return the text of a rank's value. ``ValueError`` unless its line is as `contribute` makes it."""
+        begin = b'{"round":%d,"rank":%d,"value":' % (self._round, peer)
+        if not raw.startswith(begin) or len(raw) - len(begin) > MAX_VALUE:
+            raise ValueError("a value is too long, or its line is not as this version writes it")
+        return bytes(raw[len(begin) : -1])
+
+    def _collect(self, whose: list[int], value: Any, value_text: bytes) -> None:
         for rank in whose:
             if rank in self._values or rank >= self.size:
                 raise ValueError(f"rank {rank} sent a second value, or does not exist")
-            self._values[rank] = value
+            self._values[rank] = value, value_text
         self._moved = True
         if len(self._values) < self.size:
             return
-        self.answer = [self._values[rank] for rank in range(self.size)]
+        found = [self._values[rank] for rank in range(self.size)]
+        self.answer = [value for value, _ in found]
         if self.rank == 0:
-            self._to_all(_answer(self._round, self.answer))
+            self._to_all(_answer(self._round, [value_text for _, value_text in found]))
         self._values = {}
         self._round += 1
 
@@ -308,13 +317,12 @@ class Control:
             self._to(peer, value)
 
 
-def _answer(number: int, values: list[Any]) -> bytes:
-    """Return the lines with all ranks' values of a round. Most are equal, and those are sent once."""
-    whose: dict[str, list[int]] = {}
-    for rank, value in enumerate(values):
-        whose.setdefault(json.dumps(value, separators=(",", ":")), []).append(rank)
-    lines = []
-    for value_text, theirs in whose.items():
-        whom = ",".join(map(str, theirs))
-        lines.append(f'{{"round":{number},"ranks":[{whom}],"value":{value_text}}}\n')
-    return "".join(lines).encode()
+def _answer(number: int, values: list[bytes]) -> bytes:
+    """Return the lines with the texts of all ranks' values of a round. Equal ones are sent once."""
+    whose: dict[bytes, list[int]] = {}
+    for rank, value_text in enumerate(values):
+        whose.setdefault(value_text, []).append(rank)
+    return b"".join(
+        b'{"round":%d,"ranks":[%b],"value":%b}\n' % (number, ",".join(map(str, each)).encode(), value_text)
+        for value_text, each in whose.items()
+    )

@@ -145,3 +145,45 @@ def test_refusals(group: Group) -> None:
         allreduce_comp(t, gradients(100), np.empty(100, np.float32), codec=codec)
 
     assert all("codec differs" in text for text in messages(group(2, run), ValueError))
+
+
+class Narrow(StreamCodec):
+    """Multiples of 2^-12 in two bytes, of nothing beyond 4: less than an examination when scaled asks."""
+
+    name, absolute_bound = "narrow", 2.0**-13
+
+    def max_compressed_size(self, count: int) -> int:
+        return 2 * count
+
+    def compress(self, x: Any, out: Any = None) -> Any:
+        if x.size and np.abs(x).max() > 4:
+            raise ValueError("values must be within -4..4")
+        stream = np.rint(x.reshape(-1) * np.float32(4096)).astype("<i2").view(np.uint8)
+        room = np.empty(stream.size, np.uint8) if out is None else np.frombuffer(out, np.uint8)[: stream.size]
+        room[:] = stream
+        return room.data
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        if (found := np.frombuffer(stream, "<i2")).size != count:
+            raise ValueError("another count")
+        out = np.empty(count, np.float32) if out is None else out
+        return np.divide(found, np.float32(4096), out=out)
+
+
+def test_a_codec_of_ones_own_is_examined_once(threads: Group) -> None:
+    def run(t: Transport) -> bytes:
+        total = np.empty(3000, np.float32)
+        for codec in (Narrow(), Deflated(Narrow())):
+            allreduce_comp(t, gradients(3000) / 100, total, codec=codec)
+        return total.tobytes()
+
+    assert len(set(returned(threads(2, run)))) == 1
+
+
+def test_buffers_of_other_shapes_and_a_small_one() -> None:
+    x = gradients(4000)
+    stream = np.frombuffer(Deflated(PLANES).compress(x), np.uint8)
+    for given in (stream.data.cast("c"), stream.reshape(1, -1)):
+        assert np.array_equal(Deflated(PLANES).decompress(given, x.size), PLANES.lossy(x))
+    with pytest.raises(ValueError, match="out is too small for the stream: 10 bytes"):
+        Deflated(PLANES).compress(1000 * x, bytearray(10))

@@ -371,6 +371,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
         (b'{"round": 7, "rank": 1, "value": 1}\n', "a value of rank 1, round 7, was not expected"),
         (b'{"round": 0, "rank": 2, "value": 1}\n', "a value of rank 2, round 0, was not expected"),
+        (b'{"round":0,"rank":1, "value": 1}\n', "a value is too long, or its line is not as this version"),
         (b'{"broken": 5}\n', "the field 'broken' cannot be 5"),
         (b'{"waits": [1, "a"]}\n', "the field 'waits' cannot be [1, 'a']"),
         (b"[]\n", "an object was expected, not list"),
@@ -387,7 +388,14 @@ def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, tex
         assert f"rank 1 sent something that is not a control object: {text}" in said
 
 
-@pytest.mark.parametrize("noise", [b'{"value": 1}\n', b'{"round": 0, "rank": 3, "value": 1}\n'])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b'{"value": 1}\n', b'{"round": 0, "rank": 3, "value": 1}\n', b'{"round":0,"ranks":[],"value":1}\n',
+        b'{"round":0,"ranks":[1,1],"value":1}\n', b'{"round":0,"ranks":[3],"value":1}\n',
+        b'{"round":0,"ranks":[-1],"value":1}\n',
+    ],
+)  # fmt: skip
 def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]], noise: bytes) -> None:
     def run(t: TcpTransport) -> None:
         if t.rank == 0:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from statistics import median
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,8 @@ def main(transport: Transport, plan: Plan) -> None:
                     if name == CODED:
                         spent = asdict(statistics(transport).since(before))
                         parts.append({part: spent[part] / calls for part in PARTS})
-        line = {name: median(found) for name, found in times.items()}
-        whole = parts[times[CODED].index(sorted(times[CODED])[len(parts) // 2])]
+        line = {name: median_low(found) for name, found in times.items()}
+        whole = parts[times[CODED].index(line[CODED])]
         tell(transport, {"values": count, "calls": calls, "seconds": line, "parts": whole})
 
 

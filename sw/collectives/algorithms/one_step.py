@@ -13,24 +13,21 @@ from .ring import Source
 Lanes = NDArray[np.float32]
 
 MOST_SENT = 1 << 15
-"""Most lanes that a rank sends so, to all others together. A ring sends less, but in 2 (n - 1) steps, and a
-step costs more time than these lanes take at 1 Gbit/s."""
+"""Most lanes that a rank sends in one step, counted over all receivers. A ring sends less, but in 2 (n - 1)
+steps, and a step costs more time than these lanes take at 1 Gbit/s."""
 
 
-def fits(form: WireForm, lanes: Lanes, sub_block: int) -> TypeGuard[Compressed]:
-    """Tell whether exact sums of ``lanes`` are made directly, with the bits that a ring would give.
-
-    All ranks find the same. 16-bit lanes, which hold no partial sums, are for the ring.
-    """
-    small = lanes.size <= sub_block and lanes.size * (form.transport.size - 1) <= MOST_SENT
-    return small and lanes.dtype == np.float32 and isinstance(form, Compressed)
+def fits(form: WireForm, count: int, sub_block: int) -> TypeGuard[Compressed]:
+    """Tell whether sums of ``count`` lanes are made in one step. All ranks find the same."""
+    small = count <= sub_block and count * (form.transport.size - 1) <= MOST_SENT
+    return small and isinstance(form, Compressed)
 
 
-def direct(form: Compressed, source: Source, lanes: Lanes) -> None:
+def one_step(form: Compressed, source: Source, lanes: Lanes) -> None:
     """Sum ``source`` of all ranks into ``lanes``, which may be the same array, at every rank.
 
-    Each adds the same streams in the order of the ranks, its own too. So all get the same bits even where
-    sums leave the range in which they are exact.
+    Each adds the same streams in the order of the ranks, its own too. So all get the same bits, and where
+    sums are exact those of a ring.
     """
     own, ranks = form.transport.rank, range(form.transport.size)
     others = [rank for rank in ranks if rank != own]

@@ -8,8 +8,9 @@ import pytest
 from outcomes import Group, returned
 
 from inceptionn import Codec
+from inceptionn.codec import converted
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, Deflated, ErrorFeedback, allreduce_comp, statistics
-from inceptionn.collectives.algorithms import direct as module
+from inceptionn.collectives.algorithms import one_step as module
 from inceptionn.transport import Transport
 
 PLANES = Codec(2**-8, "planes")
@@ -52,12 +53,12 @@ def test_bits_are_a_rings(
     for op in (SUM, MEAN):
         for codec in (PLANES, Deflated(PLANES)):
             with np.errstate(all="ignore"):
-                direct, messages = results(threads, x, op=op, codec=codec, scale=scale)
+                one_step, messages = results(threads, x, op=op, codec=codec, scale=scale)
                 with monkeypatch.context() as patch:
                     patch.setattr(module, "MOST_SENT", -1)
                     ring, others = results(threads, x, op=op, codec=codec, scale=scale)
-            assert len(set(direct)) == 1
-            assert direct == ring
+            assert len(set(one_step)) == 1
+            assert one_step == ring
             assert messages == {2 * (ranks - 1)}
             assert others == {4 * (ranks - 1)}
 
@@ -82,3 +83,23 @@ def test_others_take_the_ring(tcp: Group, settings: dict[str, Any], count: int) 
     """Sums whose bits depend on the order, raw ones, small messages, and what costs more bytes than time."""
     _, messages = results(tcp, values(3, count), **settings)
     assert min(messages) >= 8
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("odd", ["sendbuf", "recvbuf"])
+def test_ranks_agree_on_the_way_whatever_their_arrays_layout(group: Group, dtype: str, odd: str) -> None:
+    """16-bit lanes of an array with gaps are converted to float32."""
+    settings: dict[str, Any] = {"dtype": "bfloat16"} if dtype == "bfloat16" else {}
+    x = converted(values(3, 600), "float32") if dtype == "float64" else converted(values(3, 600), dtype)
+    x = x.astype(dtype) if dtype == "float64" else x
+
+    def run(t: Transport) -> bytes:
+        arrays = {"sendbuf": x[t.rank].copy(), "recvbuf": np.zeros_like(x[0])}
+        if t.rank == 1:
+            gaps = np.zeros(2 * x[0].size, x.dtype)[::2]
+            gaps[:] = arrays[odd]
+            arrays[odd] = gaps
+        allreduce_comp(t, **arrays, codec=PLANES, timeout=10, **settings)
+        return arrays["recvbuf"].tobytes()
+
+    assert len(set(returned(group(3, run)))) == 1
