@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program of `test_mpi` under mpirun: a function and its arguments. Rank 0 prints "done" at its end."""
+"""The programs of `test_mpi` under mpirun: functions, each with its argument after a colon.
+
+Rank 0 prints which have passed, and "done" at the end.
+"""
 
 import os
 import signal
@@ -407,7 +410,15 @@ def failing(end: str) -> None:
     c.Allreduce(x, y)
 
 
-globals()[sys.argv[1]](*sys.argv[2:])
-comm.Barrier()
+for program in sys.argv[1:]:
+    name, *argument = program.split(":")
+    try:
+        globals()[name](*argument)
+    except Exception as error:
+        error.add_note(f"in {name} at rank {rank} of {size}")
+        raise
+    comm.Barrier()
+    if rank == 0:
+        print(f"{name} passed", flush=True)
 if rank == 0:
     print("done", flush=True)

@@ -12,21 +12,31 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = str(Path(__file__).with_name("mpi_program.py"))
 
 
+JOBS = {
+    1: ["collectives"],
+    3: [
+        *("collectives", "every_collective", "communicator", "raw"),
+        *("bootstrap", "disagreement", "too_long", "malformed"),
+    ],
+    4: ["collectives", "every_collective", "parts"],
+}
+"""Programs by their number of ranks. One job runs all of a number, since its start takes longer than they."""
+
+
 @pytest.mark.parametrize(
-    ("function", "ranks"),
+    ("ranks", "programs"),
     [
-        ("collectives", 4), ("collectives", 3), ("communicator", 3), ("bootstrap", 3), ("disagreement", 3),
-        ("parts", 4), ("raw", 2),
-        ("too_long", 3), ("malformed", 3),
-        ("collectives", 1), ("every_collective", 4), ("every_collective", 3),
+        *(pytest.param(ranks, programs, id=f"{ranks} ranks") for ranks, programs in JOBS.items()),
         *(
-            pytest.param(*waits, marks=pytest.mark.slow)
-            for waits in (("silence", 3), ("stall", 4), ("patience", 3), ("in_flight", 3))
+            pytest.param(ranks, [waits], id=waits, marks=pytest.mark.slow)
+            for waits, ranks in (("silence", 3), ("stall", 4), ("patience", 3), ("in_flight", 3))
         ),
     ],
-)  # fmt: skip
-def test_under_mpirun(mpirun: Callable[..., str], function: str, ranks: int) -> None:
-    assert mpirun(ranks, "-m", "mpi4py", PROGRAM, function) == "done\n"
+)
+def test_under_mpirun(mpirun: Callable[..., str], ranks: int, programs: list[str]) -> None:
+    """An error names its program."""
+    said = mpirun(ranks, "-m", "mpi4py", PROGRAM, *programs)
+    assert said.splitlines() == [*(f"{name} passed" for name in programs), "done"]
 
 
 JOB_LIMIT = 60
@@ -47,7 +57,7 @@ def test_a_rank_that_ends_early(
     mpi_job: Callable[..., Any], launcher: list[str], end: str, said: str
 ) -> None:
     """The others end too, soon, and what is said names the rank that was first."""
-    done = mpi_job(4, *launcher, PROGRAM, "failing", end, timeout=JOB_LIMIT)
+    done = mpi_job(4, *launcher, PROGRAM, f"failing:{end}", timeout=JOB_LIMIT)
     assert done.returncode != 0
     assert said in done.stderr
     assert "TransportTimeout" not in done.stderr
