@@ -5,6 +5,7 @@ A missing tool is a skip for a user and a failure under continuous integration. 
 the test, over each transport that needs no other processes.
 """
 
+import gc
 import json
 import os
 import signal
@@ -256,3 +257,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parts[number].extend(files[path])
         slow_in[number] += slow[path]
     items[:] = [item for part in parts for item in part]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep what was collected, millions of objects, out of every garbage collection of the tests."""
+    gc.collect()
+    gc.freeze()
