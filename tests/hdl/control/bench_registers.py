@@ -7,6 +7,7 @@ parameters. Parameters, neither needed: ``codec``, ``bf16``.
 
 import random
 from collections.abc import Iterator
+from functools import cache
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
@@ -41,6 +42,12 @@ DRAIN = 64 if SPEC.counts_lanes else 112
 """Cycles after which an event is in its counter, as the register map promises."""
 NUMBERS = [field.name for field in REGISTERS["PARAMETERS"].fields]
 CONTROL = [register for register in REGISTERS if register.fields]
+SETTINGS = {
+    name: (field.offset, (1 << field.width) - 1)
+    for name, field in EngineConfig.as_shape()
+    if name not in ("e0", "t", "b") or name.upper() in NUMBERS
+}
+"""Places of the settings that the codec has."""
 
 
 def pack_report(
@@ -55,11 +62,15 @@ def pack_report(
 
 def unpack_config(word: int) -> dict[str, int]:
     """Return the settings that the codec has."""
-    return {
-        name: word >> field.offset & (1 << field.width) - 1
-        for name, field in EngineConfig.as_shape()
-        if name not in ("e0", "t", "b") or name.upper() in NUMBERS
-    }
+    return {name: word >> offset & mask for name, (offset, mask) in SETTINGS.items()}
+
+
+@cache
+def check_config(word: int) -> None:
+    config = unpack_config(word)
+    numbers = SPEC.type(*(config[name.lower()] for name in NUMBERS))
+    assert config["parameters_valid"] == numbers.valid, config
+    assert config["max_payload"] <= DEFAULT_MAX_PAYLOAD, config
 
 
 def settings(dut, direction: str) -> dict[str, int]:
@@ -138,10 +149,7 @@ class TB(TestBench):
         while True:
             await RisingEdge(self.dut.aclk)
             for direction in DIRECTIONS:
-                config = unpack_config(int(getattr(self.dut, f"{direction}_config").value))
-                numbers = SPEC.type(*(config[name.lower()] for name in NUMBERS))
-                assert config["parameters_valid"] == numbers.valid, config
-                assert config["max_payload"] <= DEFAULT_MAX_PAYLOAD, config
+                check_config(int(getattr(self.dut, f"{direction}_config").value))
 
     def stall(self, seed: int, probability: float) -> None:
         """Random gaps on all five channels."""

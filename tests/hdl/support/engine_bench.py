@@ -8,6 +8,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import repeat
 
 import cocotb
@@ -122,6 +123,7 @@ PAUSES: dict[str, tuple[tuple[float, int] | None, tuple[float, int] | None]] = {
 """Idle input and back-pressure by name: probability and longest run, or none."""
 
 
+@cache
 def bits(config: EngineConfig) -> int:
     """Return the value of an engine's ``config`` port."""
     numbers = config.parameters

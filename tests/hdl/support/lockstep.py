@@ -46,6 +46,18 @@ def _text(value: int | dict[str, int]) -> str:
     return f"{value:#x}" if isinstance(value, int) else str(value)
 
 
+class Ports(dict[str, Any]):
+    """The ports of a device by name, each looked for once, since cocotb takes long for that."""
+
+    def __init__(self, dut: Any):
+        super().__init__()
+        self._dut = dut
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = getattr(self._dut, name)
+        return self[name]
+
+
 class Lockstep(TestBench):
     """Cycles that run from one falling edge to the next.
 
@@ -69,6 +81,7 @@ class Lockstep(TestBench):
         layouts: dict[str, Any] | None = None,
     ):
         super().__init__(dut)
+        self._ports = Ports(dut)
         self._places = {name: places_of(layout) for name, layout in (layouts or {}).items()}
         self.now = 0
         self.limit = limit
@@ -88,7 +101,7 @@ class Lockstep(TestBench):
 
     def read(self, name: str) -> int:
         """Return an output of the present cycle."""
-        return int(getattr(self.dut, name).value)
+        return int(self._ports[name].value)
 
     def fields(self, name: str) -> Fields:
         """Return an output of the present cycle, by its fields."""
@@ -102,7 +115,7 @@ class Lockstep(TestBench):
                 noise = random.getrandbits(mask.bit_length())
                 word |= value.get(field, noise) << offset
             value = word
-        getattr(self.dut, name).value = value
+        self._ports[name].value = value
 
     def due(self, latency: int, **outputs: int | dict[str, int]) -> None:
         """Expect these values of outputs, or of fields of outputs, ``latency`` cycles from now."""
@@ -121,7 +134,7 @@ class Lockstep(TestBench):
         self.checked += len(expected)
         for name in self._pulses:
             if name not in inputs:
-                getattr(self.dut, name).value = 0
+                self._ports[name].value = 0
         for name, value in inputs.items():
             self.write(name, value)
         await FallingEdge(self.dut.aclk)
