@@ -259,7 +259,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for part in parts for item in part]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect no garbage while tests are collected, since little of that is."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep what was collected, millions of objects, out of every garbage collection of the tests."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
