@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every component of the catalogue on its cocotb bench; `make test` runs its usual size.
 
-Of other variants `make test-all` runs those of quick parts, the engines of 16 lanes with the paper's codec,
-which are made of the other parts, and the two parts whose gaps and cycles depend on the width most; `make
+It leaves out the engines, and those of their parts that are proved; the vectors on the NIC run both. Of other
+variants `make test-all` runs those of quick parts, the engines of 16 lanes with the paper's codec, which are
+made of the other parts, and the two parts whose gaps and cycles depend on the width most; `make
 test-exhaustive` runs all.
 """
 
@@ -34,6 +35,13 @@ SLOW = {
     *("flow_sharing", "packet_dispatch", "packet_collect"),
 }
 """Up to a minute each; without them, the vectors on the NIC still run."""
+PROVED = {
+    *("compression_block", "compression_unit", "decompression_unit", "shifter_tree", "alignment_unit"),
+    *("plane_unit", "dequantisation_unit", "checksum", "event_counters", "flow_table"),
+    *("elastic_queue", "direct_queue", "forward_queue", "staged_queue"),
+    *("elastic_register", "elastic_register_in_ram"),
+}
+"""Parts of the engines that `tests/prove` proves by induction."""
 WITH_RAM = {
     **dict.fromkeys(
         (
@@ -56,7 +64,7 @@ def marks_of(entry: Entry, variant: int) -> tuple[pytest.MarkDecorator, ...]:
     rare = rare and entry.name not in WIDE or variant not in FEW.get(entry.name, (variant,))
     if variant and rare:
         return pytest.mark.slow, pytest.mark.exhaustive
-    return (pytest.mark.slow,) if variant or entry.name in SLOW else ()
+    return (pytest.mark.slow,) if variant or entry.name in SLOW | PROVED else ()
 
 
 def variants() -> Iterator[object]:
