@@ -21,7 +21,7 @@ from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.torch import CompressState
 from inceptionn.torch.link import link_of
 
-VALUES, STEPS = 37_896, 12
+VALUES, STEPS = 37_896, 6
 
 
 @pytest.fixture

@@ -14,7 +14,13 @@ from inceptionn.sim.cluster import Impairments
 RANKS, BULK = 4, 200_000
 
 
-@pytest.mark.parametrize(("mtu", "vlan", "ecn"), [(1500, None, True), (9000, 42, True), (1500, 7, False)])
+def rarely(*conditions: object) -> object:
+    return pytest.param(*conditions, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("mtu", "vlan", "ecn"), [rarely(1500, None, True), (9000, 42, True), rarely(1500, 7, False)]
+)
 def test_everything_at_a_time(
     make_cluster: MakeCluster, tmp_path: Path, mtu: int, vlan: int | None, ecn: bool
 ) -> None:

@@ -39,7 +39,7 @@ def test_real_size_where_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.cache_text(10_000_000) == "10 MB (last-level cache 34 MB, WITHIN it: rates are too high)"
 
 
-@pytest.mark.parametrize("name", ["a2dtwp", "fig7"])
+@pytest.mark.parametrize("name", ["a2dtwp", pytest.param("fig7", marks=pytest.mark.slow)])
 def test_artefacts_time_arrays_out_of_cache(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,7 +169,7 @@ def test_environment_names_what_the_figures_depend_on() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_values_of_16_bits(dtype: str, tmp_path: Path, made_by: Callable[..., Any]) -> None:
     np.save(tmp_path / "x.npy", synthetic(30_000, seed=5))
-    command = f"bench codec --dtype {dtype} --quick --size 1"
+    command = f"bench codec --dtype {dtype} --quick --size 1 --repeats 1"
     made = made_by(command, "--file", tmp_path / "x.npy", plot=True)
     assert f"1 MB of {dtype} values, error bound 2**-10; " in made.text
     rows = made.facts["rows"]

@@ -87,7 +87,14 @@ class SharedPhys(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize(("phy", "fastest"), [(0, Speed.MBIT_1000), (5, Speed.MBIT_100), (31, Speed.MBIT_10)])
+@pytest.mark.parametrize(
+    ("phy", "fastest"),
+    [
+        (0, Speed.MBIT_1000),
+        pytest.param(5, Speed.MBIT_100, marks=pytest.mark.slow),
+        (31, Speed.MBIT_10),
+    ],
+)
 def test_bench(phy: int, fastest: Speed) -> None:
     bench = Path(__file__).with_name("phy_monitor_bench.py")
     parameters = {"phy": phy, "fastest": int(fastest), "clock_hz": CLOCK_HZ}
