@@ -53,18 +53,17 @@ class TB(TestBench):
         waiting: dict[str, tuple[int, ...]] = {}
         while True:
             await RisingEdge(self.dut.slave_clk)
+            if int(self.dut.slave_rst.value):
+                waiting.clear()
+                continue
             for prefix, names in REQUESTS.items():
-                valid, ready = (self.read_slave(f"{prefix}{end}") for end in ("valid", "ready"))
-                now = tuple(self.read_slave(name) for name in names)
-                if int(self.dut.slave_rst.value):
-                    waiting.clear()
-                    continue
-                if prefix in waiting:
-                    assert valid, f"{prefix}valid fell before it was accepted"
-                    assert now == waiting[prefix], f"{prefix} changed before it was accepted"
-                waiting.pop(prefix, None)
-                if valid and not ready:
-                    waiting[prefix] = now
+                valid = self.read_slave(f"{prefix}valid")
+                assert valid or prefix not in waiting, f"{prefix}valid fell before it was accepted"
+                if valid:
+                    now = tuple(self.read_slave(name) for name in names)
+                    assert waiting.pop(prefix, now) == now, f"{prefix} changed before it was accepted"
+                    if not self.read_slave(f"{prefix}ready"):
+                        waiting[prefix] = now
 
     def read_slave(self, name: str) -> int:
         return int(getattr(self.dut, f"m_axil_{name}").value)
