@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import one_thread  # noqa: F401
 import pytest
 from change import CIRCUITS, changed, reach_circuits
 from missing import missing
