@@ -5,6 +5,7 @@ A ``module`` is one of Yosys's JSON netlist after ``synth_ecp5``. It is changed 
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import count
@@ -122,8 +123,7 @@ def buffer_resets(module: dict[str, Any]) -> int:
             if isinstance(reset, int):
                 served[reset].append(cell)
     large = {reset: users for reset, users in served.items() if len(users) >= LEAST_BUFFERED}
-    used = (bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
-    free = count(1 + max(used))
+    free = _free_nets(module)
     for reset, flip_flops in sorted(large.items()):
         bit = next(free)
         for cell in flip_flops:
@@ -139,15 +139,60 @@ def buffer_resets(module: dict[str, Any]) -> int:
     return len(large)
 
 
+def spread_resets(module: dict[str, Any], clock: str) -> int:
+    """Give each component a register of its own of the resets that are synchronised to this clock.
+
+    ``clock`` is the end of its net's name. The result is the number of new registers. Without them, one net
+    goes to all of a clock's flip-flops, and in a large part its way is the slowest path.
+
+    The new registers are one more stage of the synchroniser. They are set with it and end in one cycle.
+    """
+    cells = module["cells"]
+    nets = [net["bits"] for name, net in module["netnames"].items() if re.split(r"[$.]", name)[-1] == clock]
+    clocked = [
+        cell for cell in cells.values() if cell["type"] == "TRELLIS_FF" and cell["connections"]["CLK"] in nets
+    ]
+    resets = {
+        bit
+        for cell in clocked
+        if cell["parameters"].get("SRMODE") != "ASYNC"
+        for bit in cell["connections"].get("LSR", ())
+    }
+    synchronisers = {
+        cell["connections"]["Q"][0]: cell
+        for cell in clocked
+        if cell["parameters"].get("SRMODE") == "ASYNC" and resets.issuperset(cell["connections"]["Q"])
+    }
+    free = _free_nets(module)
+    made = 0
+    for net, last in sorted(synchronisers.items()):
+        pins = {name: bits for name, bits in last["connections"].items() if name not in ("DI", "M")}
+        made += _stand_in(cells, net, last | {"connections": {**pins, "DI": [net]}}, free)
+    return made
+
+
+def _free_nets(module: dict[str, Any]) -> Iterator[int]:
+    """Count up the numbers that no net has."""
+    used = (bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int))
+    return count(1 + max(used))
+
+
 def _copy_register(cells: dict[str, Any], net: int, free: Iterator[int]) -> None:
     """Let a copy of the register that drives ``net`` drive its inputs of logic in each component.
 
-    Components are those in which the names of these inputs first differ. A register with an asynchronous
-    reset is not copied: it may be the last of a synchroniser, whose copies may differ.
+    A register with an asynchronous reset is not copied: it may be the last of a synchroniser, whose copies
+    may differ.
     """
     source = next((cell for cell in cells.values() if cell["connections"].get("Q") == [net]), None)
-    if source is None or source["parameters"].get("SRMODE") == "ASYNC":
-        return
+    if source is not None and source["parameters"].get("SRMODE") != "ASYNC":
+        _stand_in(cells, net, source, free)
+
+
+def _stand_in(cells: dict[str, Any], net: int, register: dict[str, Any], free: Iterator[int]) -> int:
+    """Let a register like this one drive the inputs on ``net`` in each component; return their number.
+
+    Components are those in which the names of these inputs first differ.
+    """
     loads = [
         (name.split("."), cell["connections"], port)
         for name, cell in cells.items()
@@ -159,8 +204,9 @@ def _copy_register(cells: dict[str, Any], net: int, free: Iterator[int]) -> None
     for name, pins, port in loads:
         pins[port] = [copies[tuple(name[:depth])]]
     for component, bit in copies.items():
-        pins = source["connections"] | {"Q": [bit]}
-        cells[".".join((*component, f"reset_copy_{bit}"))] = source | {"connections": pins}
+        pins = register["connections"] | {"Q": [bit]}
+        cells[".".join((*component, f"reset_copy_{bit}"))] = register | {"connections": pins}
+    return len(copies)
 
 
 def reopen(file: Path) -> None:

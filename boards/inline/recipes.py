@@ -50,6 +50,8 @@ class Recipe:
     lanes: tuple[int, ...] = (1,)
     clock_hz: int = 100_000_000
     shared_management: bool = False
+    apart: bool = False
+    """Both ports send in the MAC's clock, and the part is so large that each needs registers of its reset."""
     jtag: str = "the board's USB socket"
     """Where a JTAG adapter is connected, as text for the README."""
     serial: str = "the board's USB socket"
@@ -134,7 +136,7 @@ _COLORLIGHT = (
     _card("i5", "i5, version 7.0", PINS_I5, _EITHER, _BOARD, loader="-b colorlight-i5", flash=2, **_MODULE),
     _card(
         "i9", "i9, version 7.2", replace(PINS_I5, device="LFE5U-45F"), _EITHER, _BOARD,
-        loader="-b colorlight-i9", flash=8, **_MODULE,
+        loader="-b colorlight-i9", flash=8, apart=True, **_MODULE,
     ),
 )  # fmt: skip
 RECIPES = {

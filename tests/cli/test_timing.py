@@ -16,6 +16,7 @@ from inceptionn.boards.ecp5_netlist import (
     LEAST_BUFFERED,
     buffer_resets,
     pack_output_registers,
+    spread_resets,
     tie_constant_registers,
 )
 from inceptionn.boards.measure import timing
@@ -167,6 +168,36 @@ def test_logic_of_each_component_gets_a_reset_register(settings: dict[str, str],
         assert copy == cells["reset"] | {"connections": cells["reset"]["connections"] | {"Q": [net]}}
     (buffer,) = (cell for cell in cells.values() if cell["type"] == "DCCA")
     assert buffer["connections"]["CLKI"] == [RESET]
+
+
+def test_a_synchronised_reset_gets_a_register_in_each_component() -> None:
+    """One more stage, on the synchroniser's own reset; what another clock or a single cell resets stays."""
+    last = {"SRMODE": "ASYNC", "REGSET": "SET"}
+    cells = {
+        "stage0": register("0", 100, pins={"LSR": [ENABLE]}, **last),
+        "stage1": register(100, RESET, pins={"LSR": [ENABLE]}, **last),
+        "top.left.a": register(101, 201, pins={"LSR": [RESET]}),
+        "top.left.b": LUT | {"connections": {"A": [RESET], "Z": [300]}},
+        "top.right": register(101, 202, pins={"LSR": [RESET]}),
+        "other": register(101, 203, pins={"CLK": [OTHER_CLOCK], "LSR": [100]}),
+        "catches": register(101, 204, pins={"LSR": [204]}, **last),
+    }
+    nets = {"pll.mac_clk": {"bits": [CLOCK]}, "other_clk": {"bits": [OTHER_CLOCK]}, "last": {"bits": [300]}}
+    module = {"cells": cells, "ports": {}, "netnames": nets}
+    before = json.dumps(module)
+    assert spread_resets(module, "clk") == spread_resets(module, "other_clk") == 0
+    assert json.dumps(module) == before
+    assert spread_resets(module, "mac_clk") == 2
+    left, right = (name for name in cells if "reset_copy" in name)
+    assert (left, right) == ("top.left.reset_copy_301", "top.right.reset_copy_302")
+    stage = cells["stage1"]
+    for name, net in ((left, 301), (right, 302)):
+        pins = stage["connections"] | {"DI": [RESET], "Q": [net]}
+        assert cells[name] == stage | {"connections": pins}
+    assert cells["top.left.a"]["connections"]["LSR"] == cells["top.left.b"]["connections"]["A"] == [301]
+    assert cells["top.right"]["connections"]["LSR"] == [302]
+    assert cells["other"]["connections"]["LSR"] == [100]
+    assert cells["catches"]["connections"]["LSR"] == [204]
 
 
 def test_area_counts_memories_and_shift_registers_as_tables() -> None:
