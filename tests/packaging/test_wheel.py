@@ -77,7 +77,7 @@ def test_metadata(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     extras = set(metadata.get_all("Provides-Extra", []))
     hardware = {"hdl", "sim", "prove", "timing", "litex"}
-    software = {"mpi", "plot", "torch", "train", "bench"}
+    software = {"mpi", "plot", "torch", "train", "bench", "deflate"}
     assert extras == hardware | software | {"docs", "dev"}
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert {line.split(">")[0] for line in required} == {"numpy", "typer", "rich"}
