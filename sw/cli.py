@@ -128,7 +128,7 @@ MEASURE = {
         {
             "codec": _bench("kernels.codec", "The codec against memcpy and other compressors."),
             "allreduce": _bench("collective.allreduce", "All-reduce between shaped hosts."),
-            "calls": _bench("collective.calls", "One all-reduce by size and ranks, and its parts."),
+            "calls": _bench("torch.calls", "One all-reduce by size and ranks, and its parts."),
             "trainings": _bench("trainings.trainings", "Bounds, error feedback and scales: loss by bytes."),
             "equal-error": _bench("trainings.equal_error", "Our codecs and others at equal error and bytes."),
             "parallax": _bench("layers.parallax", "Sparse gradients between shaped hosts."),

@@ -97,19 +97,16 @@ def pays(
     """
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
+    local_bound = local_bound or ErrorFeedback.local_exponent(nodes)
     if deflated and (where != "software" or ratio in ratios.TABLE_III):
         raise typer.BadParameter("needs --where software and no ratio of Table III", param_hint="--deflated")
-    exponents = bound, local_bound or ErrorFeedback.local_exponent(nodes)
-    coder, coarse = (_codec(k, variant, deflated) for k in exponents)
+    coder, coarse = (_codec(k, variant, deflated) for k in (bound, local_bound))
     stack, given = rate_of(tcp_rate, "--tcp-rate"), rate_of(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     ratio_at = ratio_of(ratio, coder, bound, scaling)
-    form = Form(
-        where=where, ratio=_at(ratio_at, nodes),
-        engine=report.rate(engine_rate, "--engine-rate"),
-        cable=report.rate(cable, "--cable"),
-    )  # fmt: skip
+    rates = {"engine": report.rate(engine_rate, "--engine-rate"), "cable": report.rate(cable, "--cable")}
+    form = Form(where=where, ratio=_at(ratio_at, nodes), **rates)
     with usage_error():
         scene = Scenario(
             size=model_of(model), compute=time_of(step_time, "--step-time"), nodes=nodes,
@@ -124,7 +121,7 @@ def pays(
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-    local = _local(scene, ratio_of(local_ratio, coarse, exponents[1], scaling, "--local-ratio"))
+    local = _local(scene, ratio_of(local_ratio, coarse, local_bound, scaling, "--local-ratio"))
     scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inceptionn import cli
-from inceptionn.evaluate.bench.collective.calls_rank import AGREED, CODED, FED, GLOO
+from inceptionn.evaluate.bench.torch.calls_rank import AGREED, CODED, FED, GLOO
 
 
 def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,7 @@ def calls(
     rate: Annotated[str, report.listed("Bits per second of every link.")] = "1g",
     bound: report.Bound = 10,
     repeats: Annotated[int, report.whole(1, 1000, "Turns; the median counts.")] = 5,
+    seed: report.Seed = 1,
     quick: Annotated[bool, report.quick(hosts="2,4", values="4096,1000000", repeats=3)] = False,
 ) -> None:
     """Time all-reduces between hosts: compressed, with error feedback, and by gloo. Needs root.
@@ -45,7 +46,7 @@ def calls(
     counts = report.numbers(values, 1, 1 << 28, "--values")
     bits = report.rate(rate)
     require()
-    plan = {"values": counts, "repeats": repeats, "bound": 2.0**-bound}
+    plan = {"values": counts, "repeats": repeats, "bound": 2.0**-bound, "seed": seed}
     lines: list[Line] = []
     for line in counted(study.console, measured(sizes, bits, plan), len(sizes) * len(counts), _text):
         lines.append(line)

@@ -27,7 +27,7 @@ def main(transport: Transport, plan: Plan) -> None:
     codec = Codec(plan["bound"], "planes", threads=1)
     feedback = ErrorFeedback(codec)
     for count in plan["values"]:
-        own = np.random.default_rng(transport.rank).normal(size=count).astype(np.float32)
+        own = np.random.default_rng([plan["seed"], transport.rank]).normal(size=count).astype(np.float32)
         total = np.empty_like(own)
 
         ours = partial(allreduce_comp, transport, own, total, MEAN, codec=codec)
