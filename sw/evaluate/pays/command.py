@@ -105,8 +105,8 @@ def pays(
     if not 0 <= jitter <= MOST_JITTER:
         raise typer.BadParameter(f"--jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     ratio_at = ratio_of(ratio, coder, bound, scaling)
-    rates = {"engine": report.rate(engine_rate, "--engine-rate"), "cable": report.rate(cable, "--cable")}
-    form = Form(where=where, ratio=_at(ratio_at, nodes), **rates)
+    engine, wire = report.rate(engine_rate, "--engine-rate"), report.rate(cable, "--cable")
+    form = Form(where=where, ratio=_at(ratio_at, nodes), engine=engine, cable=wire)
     with usage_error():
         scene = Scenario(
             size=model_of(model), compute=time_of(step_time, "--step-time"), nodes=nodes,
