@@ -14,9 +14,10 @@ BLOCK = 128
 LEAST = np.float32(2.0**-100)
 """Below it a scale of `Integers` is zero, as are its values."""
 WORDS = (
-    "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k10, ddp:k8, "
-    "h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, "
-    "h16:k5-tensor, h16:k5-deflated, h64:raw, h64:k8, h64:k6, h64:k5"
+    "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k12, ddp:k10, ddp:k8, "
+    "ddp:k10-plain, ddp:k10-tensor, h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, "
+    "h16:k6-plain, h16:k5-plain, h16:k5-tensor, h16:k6-deflated, h16:k5-deflated, h64:raw, h64:k8, h64:k6, "
+    "h64:k5"
 ).split(", ")
 FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
 _SYSTEM = re.compile(
