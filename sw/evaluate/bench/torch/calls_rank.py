@@ -27,17 +27,17 @@ def main(transport: Transport, plan: Plan) -> None:
     codec = Codec(plan["bound"], "planes", threads=1)
     feedback = ErrorFeedback(codec)
     for count in plan["values"]:
-        own = np.random.default_rng([plan["seed"], transport.rank]).normal(size=count).astype(np.float32)
-        total = np.empty_like(own)
+        given = np.random.default_rng([plan["seed"], transport.rank]).normal(size=count).astype(np.float32)
+        total = np.empty_like(given)
 
-        ours = partial(allreduce_comp, transport, own, total, MEAN, codec=codec)
+        ours = partial(allreduce_comp, transport, given, total, MEAN, codec=codec)
         ways: dict[str, Callable[[], Any]] = {
             CODED: ours,
             FED: partial(ours, feedback=(feedback, count)),
             AGREED: partial(transport.exchange, transport.rank % 2),
         }
         if gloo is not None:
-            ways[GLOO] = partial(gloo, own)
+            ways[GLOO] = partial(gloo, given)
         calls = max(_FEWEST, min(_MOST, _VALUES // count))
         times: dict[str, list[float]] = {name: [] for name in ways}
         parts: list[dict[str, float]] = []
@@ -68,8 +68,8 @@ def _gloo(transport: Transport, plan: Plan) -> Callable[[Any], Any]:
     where = f"tcp://{plan['addresses'][0]}:{plan['port'] + 1}"
     dist.init_process_group("gloo", init_method=where, rank=transport.rank, world_size=transport.size)
 
-    def reduce(own: Any) -> None:
-        total = torch.from_numpy(own.copy())
+    def reduce(given: Any) -> None:
+        total = torch.from_numpy(given.copy())
         dist.all_reduce(total)
         total /= transport.size
 
