@@ -23,7 +23,7 @@ _VALUES, _FEWEST, _MOST = 4_000_000, 2, 200
 
 def main(transport: Transport, plan: Plan) -> None:
     """Time calls of each size in turns, and tell each way's seconds of a call, and the parts of ours."""
-    gloo = _gloo(transport, plan) if plan["gloo"] else None
+    gloo = _Gloo(transport, plan) if plan["gloo"] else None
     codec = Codec(plan["bound"], "planes", threads=1)
     feedback = ErrorFeedback(codec)
     for count in plan["values"]:
@@ -57,20 +57,28 @@ def main(transport: Transport, plan: Plan) -> None:
         line = {name: median_low(found) for name, found in times.items()}
         whole = parts[times[CODED].index(line[CODED])]
         tell(transport, {"values": count, "calls": calls, "seconds": line, "parts": whole})
+    if gloo is not None:
+        transport.barrier()
+        gloo.close()  # at exit, it would end the process by a signal if another rank has gone
 
 
-def _gloo(transport: Transport, plan: Plan) -> Callable[[Any], Any]:
-    """Return the all-reduce of torch's gloo, in a group of the same ranks."""
-    import torch
-    import torch.distributed as dist
+class _Gloo:
+    """The all-reduce of torch's gloo, in a group of the same ranks."""
 
-    torch.set_num_threads(1)
-    where = f"tcp://{plan['addresses'][0]}:{plan['port'] + 1}"
-    dist.init_process_group("gloo", init_method=where, rank=transport.rank, world_size=transport.size)
+    def __init__(self, transport: Transport, plan: Plan) -> None:
+        import torch
+        import torch.distributed as dist
 
-    def reduce(given: Any) -> None:
-        total = torch.from_numpy(given.copy())
-        dist.all_reduce(total)
-        total /= transport.size
+        torch.set_num_threads(1)
+        where = f"tcp://{plan['addresses'][0]}:{plan['port'] + 1}"
+        dist.init_process_group("gloo", init_method=where, rank=transport.rank, world_size=transport.size)
+        self._of_numpy, self._dist, self._ranks = torch.from_numpy, dist, transport.size
 
-    return reduce
+    def __call__(self, given: Any) -> None:
+        total = self._of_numpy(given.copy())
+        self._dist.all_reduce(total)
+        total /= self._ranks
+
+    def close(self) -> None:
+        """Free the connections, at all ranks."""
+        self._dist.destroy_process_group()
