@@ -192,7 +192,9 @@ class Control:
         begin = b'{"round":%d,"rank":%d,"value":' % (self._round, peer)
         if not raw.startswith(begin) or len(raw) - len(begin) > MAX_VALUE:
             raise ValueError("a value is too long, or its line is not as this version writes it")
-        return bytes(raw[len(begin) : -1])
+        found = bytes(raw[len(begin) : -1])
+        json.loads(found)  # no second "rank" or "round", for which the others would blame rank 0
+        return found
 
     def _collect(self, whose: list[int], value: Any, value_text: bytes) -> None:
         for rank in whose:

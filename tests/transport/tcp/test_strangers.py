@@ -371,6 +371,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
         (b'{"round": 7, "rank": 1, "value": 1}\n', "a value of rank 1, round 7, was not expected"),
         (b'{"round": 0, "rank": 2, "value": 1}\n', "a value of rank 2, round 0, was not expected"),
+        (b'{"round":0,"rank":1,"value":1,"rank":1}\n', "Extra data"),
         (b'{"round":0,"rank":1, "value": 1}\n', "a value is too long, or its line is not as this version"),
         (b'{"broken": 5}\n', "the field 'broken' cannot be 5"),
         (b'{"waits": [1, "a"]}\n', "the field 'waits' cannot be [1, 'a']"),
