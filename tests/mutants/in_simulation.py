@@ -38,7 +38,7 @@ def plan(folder: Path, numbers: list[int], jobs: int, seconds: int) -> dict[str,
 def fork_for_all() -> None:
     """Return in each copy, with its mutant selected; the first process ends when all have.
 
-    The design without a mutant goes first. The others get ten times its processor time, and five seconds.
+    The design without a mutant goes first. The others get three times its processor time, and five seconds.
     """
     import_module(os.environ["COCOTB_TEST_MODULES"])
     folder, jobs = Path(os.environ["MUTANTS_FOLDER"]), int(os.environ["MUTANTS_JOBS"])
@@ -51,7 +51,7 @@ def fork_for_all() -> None:
             return become(number, folder, limit_s)
         running[child] = number
         if number == 0:
-            limit_s = 10 * int(end_of(running, folder)) + 5
+            limit_s = 3 * int(end_of(running, folder)) + 5
             end = monotonic() + (int(os.environ["MUTANTS_SECONDS"]) or inf)
         elif len(running) == jobs:
             end_of(running, folder)

@@ -5,8 +5,8 @@ Yosys changes single bits of a component (``mutate``: inverted, stuck, or invert
 cell is 0 or 1), each change under the number that a plusarg selects. So one Verilator model holds all mutants
 of a component, and the project's own cocotb bench runs on it unchanged, to its first failure.
 
-- *Killed*: a test of the bench fails, or the simulation takes more than ten times the processor time that it
-  takes without a mutant.
+- *Killed*: a test of the bench fails, or the simulation takes more than three times the processor time that
+  it takes without a mutant.
 - *Equivalent*: an induction proves that no output ever differs (`equivalent.py`), or the record of this very
   circuit says why no legal input shows it. Write such a reason into docs/assurance-mutants.json: move the
   survivor to ``reasons`` and give it a ``reason``; it lapses when the circuit changes.
