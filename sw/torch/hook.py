@@ -31,7 +31,7 @@ from .left_out import Known, LeftOut, has
 from .link import Link, link_of
 from .reporting import LOGGER, Reporter, ScalarWriter
 from .residuals import PlacedResiduals, Residuals
-from .saved_state import SavedState
+from .saved_state import SavedState, inner_of
 from .transport import group_of, rank_of, ranks_of
 
 NAME = "compressed gradients"
@@ -88,8 +88,9 @@ class CompressState:
     settings
         ``path``, ``scale``, ``algorithm``, ``group_size``, ``legs``, ``upper`` and ``sub_block`` of
         `inceptionn.collectives.allreduce_comp`, without the algorithm "paper_baseline". The NICs are found
-        by its probe. With scale "tensor", for `compress_hook` alone, each parameter has its own. Of a bucket
-        with more than 4,096 parameters, small neighbours share one.
+        by its probe. With scale "rms", take a bound of 2^-4 or 2^-5. With scale "tensor", for `compress_hook`
+        alone, each parameter has its own. Of a bucket with more than 4,096 parameters, small neighbours share
+        one.
 
     `statistics` tells what compression does; ``print(state)`` shows it. Attributes: ``step``, which DDP's
     last bucket advances (with FSDP and groups: call `advance`); ``compressed`` and ``raw``, calls so far.
@@ -382,7 +383,7 @@ class CompressState:
         It has only tensors, numbers and text. Residuals, and the usual scales by which spikes are known, are
         this rank's own, so every rank saves its own.
         """
-        assigned = self._codec if self._assigned and isinstance(self._codec, Codec) else None
+        assigned: Any = self._codec if self._assigned and isinstance(inner_of(self._codec), Codec) else None
         if self.residuals is None:
             return SavedState(self.step, 0, {}, {}, assigned).as_dict()
         kept, scales = self.residuals.by_parameter(), self.residuals.scales()

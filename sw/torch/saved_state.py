@@ -11,6 +11,8 @@ import torch
 from .. import wire
 from ..codec import MAX_SCALE, Codec
 from ..collectives.agreement import MOST
+from ..collectives.values.deflated import Deflated
+from ..collectives.values.stream_codec import StreamCodec
 from ..system.text import brief
 
 
@@ -22,7 +24,7 @@ class SavedState:
     parameters: int
     residuals: dict[int, Any]
     scales: dict[int, int]
-    codec: Codec | None
+    codec: Codec | Deflated | None
 
     @classmethod
     def read(cls, state: Any) -> "SavedState":
@@ -40,16 +42,25 @@ class SavedState:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state with only tensors, numbers and text."""
-        names, codec = ("error_bound", "codec", "mode"), self.codec
+        codec: dict[str, Any] | None = None
+        if self.codec is not None:
+            inner = inner_of(self.codec)
+            codec = {name: getattr(inner, name) for name in ("error_bound", "codec", "mode")}
+            codec |= {} if inner is self.codec else {"deflated": True}
         return {
             "step": self.step,
             "parameters": self.parameters,
-            "codec": None if codec is None else {name: getattr(codec, name) for name in names},
+            "codec": codec,
             "residuals": {
                 number: torch.from_numpy(values.copy()) for number, values in self.residuals.items()
             },
             "scales": self.scales,
         }
+
+
+def inner_of(codec: StreamCodec | None) -> StreamCodec | None:
+    """Return the codec whose streams are deflated, or else the codec itself."""
+    return codec.codec if isinstance(codec, Deflated) else codec
 
 
 def entries(name: str, value: Any, keys: Set[str], more: Set[str] = frozenset()) -> dict[str, Any]:
@@ -84,19 +95,22 @@ def a_scale(value: Any) -> int:
     return value
 
 
-def _codec(saved: Any) -> Codec:
+def _codec(saved: Any) -> Codec | Deflated:
     """Make the codec of a saved state. Older states have no ``codec``, and "planes" as a mode."""
-    found = entries("its codec", saved, {"error_bound", "mode"}, {"codec"})
+    found = entries("its codec", saved, {"error_bound", "mode"}, {"codec", "deflated"})
     bound, codec, mode = found["error_bound"], found.get("codec"), found["mode"]
     if not isinstance(bound, int | float) or any(not isinstance(name, str | None) for name in (codec, mode)):
         raise ValueError(f"the state's codec must be a bound and names, not {brief(found)}")
+    if not isinstance(deflated := found.get("deflated", False), bool):
+        raise ValueError(f"deflated must be True or False, not {brief(deflated)}")
     known = wire.variant(next((name for name in (mode, codec) if name is not None), ""))
     if codec not in (None, known.codec):
         raise ValueError(f"the state's codec {brief(codec)} has no mode {brief(mode)}")
     try:
-        return Codec(bound, *known)
+        made = Codec(bound, *known)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"the state's codec: {error}") from None
+    return Deflated(made) if deflated else made
 
 
 def array(name: str, values: Any) -> Any:

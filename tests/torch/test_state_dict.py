@@ -18,6 +18,7 @@ import torch
 from refusals import refused
 
 from inceptionn import Codec
+from inceptionn.collectives import Deflated
 from inceptionn.torch import CompressState, GradiVeQState, TorchOptimizer, gradients_of, parameters_of
 
 VALUES = torch.ones(4)
@@ -64,6 +65,8 @@ GARBAGE: dict[str, Any] = {
        enumerate(BOUNDS)},
     **{f"{key} {number} of the codec": {**GOOD, "codec": {**CODEC, key: value}} for key in ("codec", "mode")
        for number, value in enumerate(NAMES)},
+    **{f"deflated {number}": {**GOOD, "codec": {**CODEC, "deflated": value}} for number, value in
+       enumerate([1, None, "True"])},
     "another codec's mode": {**GOOD, "codec": {**CODEC, "mode": "literal"}},
 }  # fmt: skip
 
@@ -114,6 +117,17 @@ def test_what_is_saved_is_loaded() -> None:
     older = without(without(GOOD, "parameters"), "scales")
     state.load_state_dict({**older, "codec": None})
     assert state.step == 3
+
+
+def test_an_assigned_codec_stays_deflated() -> None:
+    state, again = CompressState(), CompressState()
+    state.codec = Deflated(Codec(2**-8, "planes"))
+    saved = state.state_dict()
+    assert saved["codec"] == {"error_bound": 2**-8, "codec": "planes", "mode": None, "deflated": True}
+    again.load_state_dict(saved)
+    assert again.codec is not None
+    assert again.codec.name == state.codec.name == "planes 0.00390625 (E0 119), deflated"
+    assert again.state_dict() == saved
 
 
 def test_gradients_by_name_are_dense() -> None:
