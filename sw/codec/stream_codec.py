@@ -41,7 +41,7 @@ class StreamCodec(Protocol):
     def absolute_bound(self) -> float | None:
         """The largest error of a finite value, whatever its size. None, the default: there is no such bound.
 
-        Where there is one, scales "auto" and "tensor" make it relative, and lost energy is watched.
+        Where there is one, scales "auto", "tensor" and "rms" make it relative, and lost energy is watched.
         """
         return None
 

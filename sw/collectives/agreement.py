@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..codec import MAX_SCALE, Codec, largest_magnitude
@@ -30,6 +31,10 @@ EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """The range of a rank's largest exponent."""
 MOST = 1 << 62
 """The largest count of bytes or values, or number of seconds, of a rank; its double is an int64."""
+_PIECE, _SAFE = 1 << 13, 1e-25
+"""Values whose squares are summed at a time, and the least sum that float32 has without loss."""
+_OF_RMS, _EXACT = 2.8**2, 24
+"""The square of the root mean squares that scale "rms" brings to 1; the power of two of exact sums' steps."""
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""
 
@@ -96,6 +101,14 @@ def are_exponents(value: Any) -> bool:
     return value is None or (
         isinstance(value, list) and len(value) <= MOST_SECTIONS and all(map(is_exponent, value))
     )
+
+
+def are_sizes(value: Any) -> bool:
+    """Tell whether a rank's message is as `are_exponents` wants it, or an exponent and a mean square."""
+    match value:
+        case [exponent, float(square)]:
+            return is_exponent(exponent) and 0 <= square < math.inf
+    return are_exponents(value)
 
 
 def is_whole(value: Any, allowed: range) -> bool:
@@ -168,6 +181,20 @@ def largest_exponent(lanes: NDArray[Any] | Fed, codec: StreamCodec) -> int | Non
     return codec.largest_exponent(_largest(lanes))
 
 
+@np.errstate(invalid="ignore", over="ignore")  # signalling NaNs become quiet
+def mean_square(lanes: NDArray[Any] | Fed) -> float:
+    """Return the mean square of the finite ones of lanes, as `largest_exponent` takes them; 0 if none is."""
+    values = lanes if isinstance(lanes, Fed) else Fed(lanes)
+    total, count = 0.0, 0
+    for start in range(0, values.size, _PIECE):
+        piece: NDArray[Any] = values[start : start + _PIECE].added()
+        if not _SAFE < (square := float(piece @ piece)) < math.inf:
+            piece = piece[np.isfinite(piece)].astype(np.float64)
+            square = float(piece @ piece)
+        total, count = total + square, count + piece.size
+    return total / count if count else 0.0
+
+
 def check_fits(lanes: NDArray[Any] | Fed, scale: int) -> None:
     """Raise ``OverflowError`` if lanes, as `largest_exponent` takes them, leave fp32's range with a scale."""
     if scale > 0 and math.ldexp(largest := _largest(lanes), scale) >= 2.0**128:
@@ -179,8 +206,8 @@ def _largest(lanes: NDArray[Any] | Fed) -> float:
 
 
 def is_relative(scale: SumScale) -> bool:
-    """Tell whether a scale follows the largest values: "auto", and "tensor" in each section."""
-    return scale in ("auto", "tensor")
+    """Tell whether a scale follows the values: "auto" the largest, "tensor" those of each section, "rms"."""
+    return isinstance(scale, str)
 
 
 def effective(scale: SumScale, path: Path, codec: StreamCodec) -> SumScale:
@@ -197,7 +224,7 @@ def common_scaling(
     `MismatchError` for another number of exponents, and as `common_scale`.
     """
     for rank, each in enumerate(largest):
-        if each is not None and len(each) != len(lengths):
+        if each is not None and (len(each) != len(lengths) or not are_exponents(each)):
             raise _malformed(rank, each)
     of_ranks = [each for each in largest if each is not None]
     by_section = zip(*of_ranks, strict=True) if of_ranks else ()
@@ -222,6 +249,29 @@ def common_scale(scale: SumScale, largest: Sequence[int | None], ranks: int) -> 
             f"a sum of {ranks} values up to 2**{max(known)} would leave fp32's range with scale {scale}"
         )
     return scale
+
+
+def rms_scaling(sizes: Sequence[Any], bound: float | None, ranks: int) -> Scaling:
+    """Return the scaling of all ranks' lanes with scale "rms", from each rank's exponent and mean square.
+
+    It brings the power of two nearest to 2.8 times the root of all ranks' mean to 1, so the step of planes at
+    2^-k is 2^(1-k) of it. With an absolute ``bound`` it is coarser if the sum of the largest values would
+    have more than 2^24 steps, up to which sums are exact. Raises `MismatchError` for sizes of another form.
+    """
+    for rank, each in enumerate(sizes):
+        if each is not None and not (are_sizes(each) and len(each) == 2 and isinstance(each[1], float)):
+            raise _malformed(rank, each)
+    known = [(exponent, square) for exponent, square in filter(None, sizes) if exponent is not None]
+    mean = math.fsum(square for _, square in known) / max(1, len(known))
+    if not mean:
+        return Scaling()
+    # The exponent of the root to the nearest: exact, and so equal at all ranks.
+    scale = -(math.frexp(_OF_RMS * mean)[1] // 2)
+    if bound is not None:
+        growth = math.ceil(math.log2(ranks))
+        finest = _EXACT + math.frexp(2 * bound)[1] - 1 - growth - max(exponent for exponent, _ in known)
+        scale = min(scale, finest)
+    return Scaling((max(-MAX_SCALE, min(MAX_SCALE, scale)),))
 
 
 def choose_path(

@@ -58,7 +58,9 @@ def allreduce_comp(
         Values are multiplied by ``2**scale`` before and divided afterwards. This is exact (except for
         subnormal numbers) and scales the error bound. With "auto" and an `inceptionn.Codec`, the sum of the
         largest values is brought just below 1; other codecs get unscaled values. "tensor" does so in each of
-        ``sections``, the lengths of the array's tensors. None makes values below the bound zero.
+        ``sections``, the lengths of the array's tensors. "rms" brings the power of two nearest to 2.8 times
+        the root mean square of all ranks' values to 1: for bounds of 2^-5 or coarser, and with ``feedback``.
+        None makes values below the bound zero.
     legs
         The compressed legs of an aggregator: "up", "down", "both" (the default) or "none". The default is
         "up" for "paper_baseline": the paper sends weights down raw.

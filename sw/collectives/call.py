@@ -18,14 +18,16 @@ from ..system.text import brief
 from ..transport import Transport
 from .agreement import (
     agree,
-    are_exponents,
+    are_sizes,
     check_fits,
     choose_path,
     common_scaling,
     effective,
     is_relative,
     largest_exponent,
+    mean_square,
     moving_data,
+    rms_scaling,
 )
 from .error_feedback import ErrorFeedback, KeptOnDemand
 from .ledger import ledger_of
@@ -123,7 +125,7 @@ def run(
     try:
         prepared = _prepare(transport, collective, settings, buffers_of, feedback)
     except Exception as problem:  # the other ranks wait for the agreement
-        agree(transport, {"collective": collective.name, **collective.terms}, None, problem, are_exponents)
+        agree(transport, {"collective": collective.name, **collective.terms}, None, problem, are_sizes)
         raise
     agreed = _agree(prepared)
     # A rank that fails from here on ends the wait of the others, also if its warnings are errors.
@@ -145,7 +147,7 @@ class _Prepared(Generic[B]):
 
     ``values`` are its own ones plus the residuals of ``feedback``, in sections of ``lengths``.
     ``largest`` has the largest exponent of each section. It is None without a scale, and at a rank that
-    contributes no values.
+    contributes no values. ``square`` is the mean square for scale "rms".
     """
 
     transport: Transport
@@ -160,6 +162,7 @@ class _Prepared(Generic[B]):
     lengths: list[int]
     scale: SumScale
     largest: list[int | None] | None
+    square: float | None
 
 
 def _prepare(
@@ -169,8 +172,8 @@ def _prepare(
     """Check a rank's arguments, load its values, and find the largest exponents for the common scale."""
     checked = settings.check(transport.size, tuple(collective.algorithms))
     _check_feedback(feedback)
-    if settings.sections is not None and not collective.summed:
-        raise ValueError(f"scale 'tensor' is for sums: a {collective.name} has none")
+    if settings.scale in ("tensor", "rms") and not collective.summed:
+        raise ValueError(f"scale {settings.scale!r} is for sums, not for {collective.name}")
     path, codec = choose_path(transport, settings.path, checked.codec)
     buffers = buffers_of()
     direct = path == "software" and codec.scales_streams and settings.takes_halves
@@ -180,15 +183,18 @@ def _prepare(
     used = None if path == "off" or not collective.contributes else feedback
     values = given if used is None else used[0].fed(given, used[1])
     scale = effective(settings.scale, path, codec)
-    largest = None
+    largest, square = None, None
     if scale is not None and collective.contributes:
         parts = zip(lengths, accumulate(lengths), strict=True)
         largest = [largest_exponent(values[end - length : end], codec) for length, end in parts]
         if isinstance(scale, int):
             check_fits(values, scale)
+        elif scale == "rms":
+            square = mean_square(values)
     return _Prepared(
-        transport, collective, checked, path, codec, buffers, loaded, used, values, lengths, scale, largest
-    )
+        transport, collective, checked, path, codec, buffers, loaded, used, values, lengths, scale, largest,
+        square,
+    )  # fmt: skip
 
 
 def _check_feedback(feedback: Any) -> None:
@@ -226,10 +232,14 @@ def _agree(prepared: _Prepared[B]) -> _Agreed[B]:
     collective, transport, scale = prepared.collective, prepared.transport, prepared.scale
     stated = prepared.checked.terms() | prepared.buffers.terms()
     terms = {"collective": collective.name, **collective.terms, **stated}
-    found: AllLargest = agree(transport, terms, prepared.largest, None, are_exponents)
+    sizes = prepared.largest if prepared.square is None else [*(prepared.largest or ()), prepared.square]
+    found = agree(transport, terms, sizes, None, are_sizes)
     seconds = perf_counter() - begun
     with moving_data(transport):
-        if collective.summed:
+        if scale == "rms":
+            scalings = [rms_scaling(found, prepared.codec.absolute_bound, transport.size)] * transport.size
+            found = [None if each is None else each[:1] for each in found]
+        elif collective.summed:
             common = common_scaling(scale, found, prepared.lengths, transport.size)
             scalings = [common] * transport.size
         else:
@@ -248,12 +258,13 @@ def _loss(agreed: _Agreed[B]) -> Loss | None:
     transport, collective = prepared.transport, prepared.collective
     if prepared.path == "off" or transport.size == 1 or not collective.contributes:
         return None
-    relative = is_relative(prepared.scale)
+    relative, fed_back = is_relative(prepared.scale), prepared.feedback is not None
     return watch(transport)(
         f"the {collective.name}", prepared.codec, prepared.values, agreed.scaling,
-        sums=collective.summed, auto=relative, feedback=prepared.feedback is not None,
-        # A relative scale follows all ranks' largest values; those of this rank may be much smaller.
-        quiet=relative and collective.summed and not agreed.leads,
+        sums=collective.summed, auto=relative, feedback=fed_back,
+        # A relative scale follows all ranks' largest values; those of this rank may be much smaller. And with
+        # scale "rms", feedback is meant to keep most of the energy for later steps.
+        quiet=relative and collective.summed and (not agreed.leads or (fed_back and prepared.scale == "rms")),
     )  # fmt: skip
 
 

@@ -78,8 +78,8 @@ class ErrorFeedback:
     next one. A residual is dropped in an all-reduce whose result is not finite, at every rank. And a spike
     leaves no more than ordinary values: ``usual`` has the usual scales of each tensor, which follow the
     calls' by a factor of two a call. Where a call's step is 2^(k/2) times the usual one or more (bound 2^-k),
-    residuals are limited to half the usual step. With a codec that has no bound, residuals that become 32
-    times as large are limited to twice the last ones.
+    and at least 8 times, residuals are limited to half the usual step. With a codec that has no bound,
+    residuals that become 32 times as large are limited to twice the last ones.
 
     Parameters
     ----------
@@ -278,7 +278,8 @@ class ErrorFeedback:
 
 def _most_left(bound: float, scale: int, usual: int) -> np.float32 | None:
     """Return the limit of residuals, half a usual step; None unless a scale is coarser by far."""
-    return np.float32(bound * 2.0**-usual) if bound * 4.0 ** (usual - scale) >= 1 else None
+    far = min(bound, 2.0**-6) * 4.0 ** (usual - scale) >= 1
+    return np.float32(bound * 2.0**-usual) if far else None
 
 
 def _keep_finite(wanted: Floats, left: Floats, kept: Floats, step: float) -> None:

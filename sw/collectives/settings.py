@@ -32,8 +32,8 @@ Legs = Literal["both", "up", "down", "none"]
 Upper = Literal["ring", "aggregator"]
 Dtype = Literal["bfloat16"]
 Scale = int | Literal["auto"] | None
-SumScale = Scale | Literal["tensor"]
-"""The scale of a sum. Each of its `Settings.sections` can have its own."""
+SumScale = Scale | Literal["tensor", "rms"]
+"""The scale of a sum: also one for each of its `Settings.sections`, or by the root mean square."""
 
 RING_ALGORITHMS: tuple[str, ...] = get_args(RingAlgorithm)
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
@@ -109,7 +109,7 @@ class Settings:
                 raise ValueError(
                     f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}"
                 )
-        check_scale(self.scale, ("tensor",))
+        check_scale(self.scale, ("tensor", "rms"))
         sections = check_sections(self.scale, self.sections)
         codec = None if self.codec is None else check_codec(self.codec)
         if self.group_size is not None:

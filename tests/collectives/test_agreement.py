@@ -112,7 +112,7 @@ def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
             ValueError,
             "algorithm must be one of ring, hierarchical, worker_aggregator, paper_baseline, not 'tree'",
         ),
-        ({"scale": 127}, ValueError, "scale must be None, 'auto', 'tensor' or -126..126, not 127"),
+        ({"scale": 127}, ValueError, "scale must be None, 'auto', 'tensor', 'rms' or -126..126, not 127"),
         ({"scale": True}, ValueError, "not True"),
         ({"group_size": 4}, ValueError, "group_size must be 1..3 of the 3 ranks, not 4"),
         ({"dtype": "float8"}, ValueError, "dtype must be one of None, bfloat16, not 'float8'"),

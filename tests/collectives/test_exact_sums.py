@@ -12,7 +12,7 @@ from outcomes import Group
 from inceptionn import Codec
 from inceptionn.codec import using_path
 from inceptionn.collectives import MEAN, SUM, ErrorFeedback, allreduce_comp
-from inceptionn.collectives.agreement import common_scale, largest_exponent
+from inceptionn.collectives.agreement import common_scale, largest_exponent, mean_square, rms_scaling
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 
@@ -29,7 +29,10 @@ def expected(case: Case) -> bytes:
     ranks, totals = len(case.values), []
     for values in np.split(case.values, np.cumsum(case.sections or [case.values.shape[1]])[:-1], axis=1):
         scale = case.scale or 0
-        if isinstance(scale, str):
+        if scale == "rms":
+            sizes = [(largest_exponent(x, case.codec), mean_square(x)) for x in values]
+            (scale,) = rms_scaling([list(each) for each in sizes], case.codec.error_bound, ranks).scales
+        elif isinstance(scale, str):
             scale = common_scale(scale, [largest_exponent(x, case.codec) for x in values], ranks)
         totals.append(golden.lattice.total(list(values), case.codec.error_bound, scale))
     total = np.concatenate(totals)

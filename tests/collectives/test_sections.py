@@ -230,7 +230,7 @@ def test_what_is_no_sum_refuses_sections(threads: Group, collective: str) -> Non
             allgather_comp(t, X, np.empty(20, np.float32), **TENSOR)
 
     for error in threads(2, run):
-        assert str(error) == f"scale 'tensor' is for sums: a {collective} has none"
+        assert str(error) == f"scale 'tensor' is for sums, not for {collective}"
 
 
 def test_statistics_measure_each_section(threads: Group) -> None:

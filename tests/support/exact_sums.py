@@ -42,7 +42,7 @@ def a_case(source: Generator) -> Case:
     kind, k = str(source.choice(KINDS)), int(source.choice((1, 6, 8, 10, 12, 14)))
     ranks, count = int(source.integers(2, 9)), int(source.choice((1, 7, 40, 333, 2048, 2500)))
     most = EXACT * 2.0 ** (1 - k) / ranks - 1
-    scale: SumScale = (None, 3, "auto", "tensor")[int(source.integers(4))]
+    scale: SumScale = (None, 3, "auto", "tensor", "rms")[int(source.integers(5))]
     x = source.standard_normal((ranks, count)) * 2.0 ** source.integers(-k - 2, 1, (1, count))
     if kind == "ties":
         x = np.round(x * 2.0 ** (k + 1)) * 2.0 ** -(k + 1)

@@ -176,6 +176,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "fragments and a delay": {"fragments": 3, "delay": 2},
     "scale tensor": {"scale": "tensor", "codec": Codec(2**-6, "planes"), "error_feedback": 0.9},
+    "scale rms": {"scale": "rms", "codec": Codec(2**-2, "planes")},
 }
 
 

@@ -22,7 +22,7 @@ from inceptionn.wire import variant
 
 Found = list[dict[str, Any]]
 STEPS, RESUMED_STEPS = 30, 12
-COMPRESSED = ["hook", "feedback", "tensor", "bf16", "fp16", "hierarchical"]
+COMPRESSED = ["hook", "feedback", "tensor", "rms", "bf16", "fp16", "hierarchical"]
 
 
 def measured(state: CompressState, hook: Any = compress_hook, **options: Any) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def trainings() -> dict[str, Any]:
         "feedback": measured(CompressState(error_feedback=True, warm_up=3), **SMALL_BUCKETS),
         "tensor": measured(CompressState(scale="tensor", error_feedback=True), **SMALL_BUCKETS),
         "tensor, one bucket": measured(one),
+        "rms": measured(CompressState(codec=Codec(2**-4, "planes"), scale="rms")),
         "all raw": measured(CompressState(smallest=1 << 30)),
         "bf16": measured(CompressState(), bf16_first),
         "fp16": measured(CompressState(), fp16),

@@ -13,7 +13,7 @@ from refusals import refused
 
 from inceptionn.collectives.values.stream_codec import examine
 from inceptionn.evaluate.bench.torch.slow_links.language import SIZES, Text, loss_of
-from inceptionn.evaluate.bench.torch.slow_links.systems import WORDS, Integers, System
+from inceptionn.evaluate.bench.torch.slow_links.systems import WORDS, Integers, System, TopK
 from inceptionn.evaluate.bench.torch.slow_links.tables import losses_table, seconds, times_tables, trained
 
 
@@ -28,7 +28,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_systems() -> None:
     systems = list(map(System.of, WORDS))
     assert len({system.name for system in systems}) == len(WORDS)
-    assert System.of("h64:k5-plain") == ("h64:k5-plain", 64, 0, 0, 5, "plain")
+    assert System.of("h64:k5-plain") == ("h64:k5-plain", 64, 0, 0, 0, 5, "plain")
     assert System.of("ddp:powersgd4").name == "DDP, PowerSGD 4"
     for word, error in {
         "h16": "a system is ddp or h and its steps",
@@ -51,6 +51,19 @@ def test_integers_keep_the_promises_of_a_codec(bits: int) -> None:
     assert error.max() <= np.abs(values).max() / levels * 0.51
     refused(ValueError, "finite values alone", codec.compress, np.full(3, np.nan, np.float32))
     refused(ValueError, "7 bytes are not those of 3 values", codec.decompress, b"1234567", 3)
+
+
+def test_top_k_keeps_the_promises_of_a_codec() -> None:
+    codec = TopK(3)
+    examine(codec)
+    values = np.random.default_rng(1).normal(size=1000).astype(np.float32)
+    kept = codec.lossy(values)
+    assert len(codec.compress(values)) == 8 * np.count_nonzero(kept) == 240
+    assert np.abs(values[kept == 0]).max() <= np.abs(kept[kept != 0]).min()
+    assert (kept == values)[kept != 0].all()
+    refused(ValueError, "finite values alone", codec.compress, np.full(3, np.nan, np.float32))
+    refused(ValueError, "7 bytes are not those of 3 values", codec.decompress, b"1234567", 3)
+    refused(ValueError, "a value at 3 of 3", codec.decompress, b"\3\0\0\0abcd", 3)
 
 
 def test_ranks_read_parts_of_the_text_that_none_shares(text: Path, tmp_path: Path) -> None:

@@ -100,10 +100,10 @@ class LostEnergy:
         """Issue a ``RuntimeWarning`` if half or more of the energy of ``values`` becomes zero.
 
         It is also issued if all but a few outliers become zero. ``scaling`` is that of the values, ``sums``
-        tells that the codec's form for sums takes them. ``auto`` tells that scale "auto" or "tensor" chose
-        the scales, ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are
-        sampled and not warned of. Only a codec with an absolute bound is checked. Return the loss of the
-        sample, if this call takes one.
+        tells that the codec's form for sums takes them. ``auto`` tells that the scales follow the values,
+        ``feedback`` that what is lost is added to the next call's values. ``quiet`` values are sampled and
+        not warned of. Only a codec with an absolute bound is checked. Return the loss of the sample, if this
+        call takes one.
         """
         bound = codec.absolute_bound
         if bound is None:

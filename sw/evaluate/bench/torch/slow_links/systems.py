@@ -14,14 +14,15 @@ BLOCK = 128
 LEAST = np.float32(2.0**-100)
 """Below it a scale of `Integers` is zero, as are its values."""
 WORDS = (
-    "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:k12, ddp:k10, ddp:k8, "
-    "ddp:k10-plain, ddp:k10-tensor, h16:raw, h16:int8, h16:int4, h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, "
-    "h16:k6-plain, h16:k5-plain, h16:k5-tensor, h16:k6-deflated, h16:k5-deflated, h64:raw, h64:k8, h64:k6, "
-    "h64:k5"
+    "ddp:raw, ddp:fp16, ddp:powersgd1, ddp:powersgd2, ddp:powersgd4, ddp:int8, ddp:top1, ddp:k12, ddp:k10, "
+    "ddp:k8, ddp:k10-plain, ddp:k10-tensor, ddp:k5-rms, ddp:k4-rms, h16:raw, h16:int8, h16:int4, h16:top3, "
+    "h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, h16:k5-tensor, h16:k6-deflated, "
+    "h16:k5-deflated, h64:raw, h64:k8, h64:k6, h64:k5"
 ).split(", ")
 FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
 _SYSTEM = re.compile(
-    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|k(\d{1,2})(?:-(plain|tensor|deflated))?)"
+    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|top([1-9]\d?)"
+    r"|k(\d{1,2})(?:-(plain|tensor|rms|deflated))?)"
 )
 
 
@@ -32,6 +33,7 @@ class System(NamedTuple):
     every: int
     powersgd: int = 0
     integers: int = 0
+    top: int = 0
     k: int = 0
     variant: str = ""
 
@@ -41,25 +43,28 @@ class System(NamedTuple):
         found = _SYSTEM.fullmatch(word)
         if not found:
             raise ValueError(
-                "a system is ddp or h and its steps, then :raw, :fp16, :powersgd1, :int8, :int4 or :k5, "
-                "-plain without feedback, -tensor with a scale for each tensor, -deflated; "
-                f"not {word!r}"
+                "a system is ddp or h and its steps, then :raw, :fp16, :powersgd1, :int8, :int4, :top1 or "
+                ":k5, -plain without feedback, -tensor with a scale for each tensor, -rms with one by the "
+                f"root mean square, -deflated; not {word!r}"
             )
-        every, powersgd, integers, k = (int(each or 0) for each in found.groups()[:4])
+        every, powersgd, integers, top, k = (int(each or 0) for each in found.groups()[:5])
         if every and (powersgd or word.endswith("fp16")):
             raise ValueError(f"fp16 and PowerSGD are hooks of DDP, so not {word!r}")
-        if found[4] is not None and not 1 <= k <= MAX_K:
+        if found[5] is not None and not 1 <= k <= MAX_K:
             raise ValueError(f"k must be 1..{MAX_K}, not {word!r}")
-        return cls(word, every, powersgd, integers, k, found[5] or "")
+        return cls(word, every, powersgd, integers, top, k, found[6] or "")
 
     @property
     def name(self) -> str:
         """The system as tables show it."""
         how = (
             f"PowerSGD {self.powersgd}" if self.powersgd else f"int{self.integers}" if self.integers
-            else f"2**-{self.k}" if self.k else self.word.partition(":")[2]
+            else f"top {self.top} %" if self.top else f"2**-{self.k}" if self.k
+            else self.word.partition(":")[2]
         )  # fmt: skip
-        said = {"plain": "no feedback", "tensor": "scale by tensor"}.get(self.variant, self.variant)
+        said = {"plain": "no feedback", "tensor": "scale by tensor", "rms": "scale by rms"}.get(
+            self.variant, self.variant
+        )
         return ", ".join(filter(None, [f"H = {self.every}" if self.every else "DDP", how, said]))
 
     @property
@@ -67,13 +72,24 @@ class System(NamedTuple):
         """Arguments of `CompressState`, which raw DDP has none of, or of `DiLoCo`."""
         if self.k:
             feedback = False if self.variant == "plain" else None
-            scale = "tensor" if self.variant == "tensor" else "auto"
+            scale = self.variant if self.variant in ("tensor", "rms") else "auto"
             planes = Codec(2.0**-self.k, "planes")
             codec = Deflated(planes) if self.variant == "deflated" else planes
             return {"codec": codec, "scale": scale, "error_feedback": feedback}
         if self.integers:
             return {"codec": Integers(self.integers), "error_feedback": False}
+        if self.top:
+            return {"codec": TopK(self.top), "error_feedback": True}
         return {"path": "off", "error_feedback": False}
+
+
+def placed(stream: bytes, out: Any) -> bytes | memoryview:
+    """Return a stream, in the buffer ``out`` if there is one."""
+    if out is None:
+        return stream
+    out = memoryview(out).cast("B")[: len(stream)]
+    out[:] = stream
+    return out
 
 
 class Integers(StreamCodec):
@@ -104,11 +120,7 @@ class Integers(StreamCodec):
         steps = np.rint(blocks / np.where(scales > 0, scales, 1)[:, np.newaxis]).astype(np.int8)
         packed = steps if self.bits == 8 else (steps[:, ::2] & 15) | steps[:, 1::2] << 4
         stream = scales.tobytes() + packed.tobytes()
-        if out is None:
-            return stream
-        out = memoryview(out).cast("B")[: len(stream)]
-        out[:] = stream
-        return out
+        return placed(stream, out)
 
     def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
         if len(stream) != self.max_compressed_size(count):
@@ -123,3 +135,41 @@ class Integers(StreamCodec):
             return values
         np.copyto(out, values.reshape(out.shape))
         return out
+
+
+class TopK(StreamCodec):
+    """Some percent of an array's values, the largest magnitudes, each with its place; the others become 0."""
+
+    def __init__(self, percent: int) -> None:
+        self.percent = percent
+
+    @property
+    def name(self) -> str:
+        return f"top {self.percent} %"
+
+    def _kept(self, count: int) -> int:
+        return min(count, max(1, count * self.percent // 100))
+
+    def max_compressed_size(self, count: int) -> int:
+        return 8 * self._kept(count)
+
+    def compress(self, x: Any, out: Any = None) -> bytes | memoryview:
+        flat = np.ravel(x)
+        if not np.isfinite(flat).all():
+            raise ValueError("top-k carries finite values alone")
+        first = flat.size - self._kept(flat.size)
+        places = np.sort(np.argpartition(np.abs(flat), first)[first:] if first else np.arange(flat.size))
+        stream = places.astype(np.uint32).tobytes() + flat[places].astype(np.float32).tobytes()
+        return placed(stream, out)
+
+    def decompress(self, stream: Any, count: int, out: Any = None) -> Any:
+        kept = self._kept(count)
+        if len(stream) != 8 * kept:
+            raise ValueError(f"{len(stream)} bytes are not those of {count} values")
+        places = np.frombuffer(stream, np.uint32, kept)
+        if kept and places.max() >= count:
+            raise ValueError(f"a value at {places.max()} of {count}")
+        values = np.empty(count, np.float32) if out is None else out
+        values[...] = 0
+        values.reshape(-1)[places] = np.frombuffer(stream, np.float32, kept, 4 * kept)
+        return values
