@@ -21,6 +21,7 @@ from engine_traffic import (
     RATIOS,
     TOS,
     cut_frames,
+    ethertypes,
     long_frame,
     malformed_frames,
     minimum_frames,
@@ -207,6 +208,12 @@ async def cut_anywhere(tb, pauses):
     passages = await tb.run(with_good_between(stimuli, 9, lambda: arriving(udp(data))), pauses)
     malformed = sum(passage.result.verdict is Verdict.MALFORMED for passage in passages)
     assert TRANSMIT or malformed > len(stimuli) // 5
+
+
+@ENGINE.test(skip=not SERIAL)
+async def wrong_ethertypes(tb):
+    """EtherTypes with a bit wrong: the parser of words has no other bench."""
+    await tb.run(list(ethertypes(arriving)))
 
 
 @ENGINE.test()

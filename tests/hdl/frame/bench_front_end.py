@@ -13,7 +13,7 @@ from dataclasses import replace
 import cocotb
 from chosen_width import WIDTH
 from engine_bench import BEAT_BYTES, DEFAULT, Stimulus, bits
-from engine_traffic import cuts, ones, replay, shapes, with_configs, with_field
+from engine_traffic import cuts, ethertypes, ones, replay, shapes, with_configs, with_field
 from lockstep import Lockstep
 from parsed_headers import fields, objection
 
@@ -27,15 +27,7 @@ from inceptionn.sim.golden.packets import tcp, udp
 from inceptionn.sim.golden.values import payload
 from inceptionn.sim.runner import bench_parameters
 from inceptionn.sim.traffic import host_frames, noise, wire_frames
-from inceptionn.wire import (
-    ETHERTYPE_IPV4,
-    ETHERTYPE_IPV6,
-    ETHERTYPE_SERVICE_VLAN,
-    ETHERTYPE_VLAN,
-    SHIM_BYTES,
-    Verdict,
-    parameters,
-)
+from inceptionn.wire import SHIM_BYTES, Verdict, parameters
 
 TRANSMIT = bench_parameters()["transmit"]
 DELAY = FrontEnd.delay_of(WIDTH)
@@ -184,10 +176,7 @@ def one_bit_wrong() -> Iterator[Stimulus]:
                 right = int.from_bytes(frame[at : at + 2], "big")
                 for value in (right, *(right ^ 1 << bit for bit in range(16))):
                     yield Stimulus(with_field(frame, at, value), name=f"length at {at}")
-    for vlan, at in ((None, 12), (1, 12), (1, 16)):
-        for right in (ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, ETHERTYPE_SERVICE_VLAN):
-            for value in (right, *(right ^ 1 << bit for bit in range(16))):
-                yield Stimulus(with_field(tcp(bytes(160), vlan=vlan), at, value), name=f"{value:04x}")
+    yield from ethertypes()
 
 
 def about_their_limits() -> Iterator[Stimulus]:

@@ -19,6 +19,9 @@ from inceptionn.sim.golden.values import KINDS, payload
 from inceptionn.sim.traffic import Frame
 from inceptionn.wire import (
     CODECS,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_SERVICE_VLAN,
     ETHERTYPE_VLAN,
     GROUP_LANES,
     MAX_K,
@@ -87,6 +90,15 @@ def shapes(data: Callable[[], bytes], paddings: Sequence[int] = (0,), tos: int =
 def with_field(frame: bytes, at: int, value: int) -> bytes:
     """``frame`` with a 16-bit field set."""
     return frame[:at] + value.to_bytes(2, "big") + frame[at + 2 :]
+
+
+def ethertypes(arriving: Callable[[bytes], bytes] = bytes) -> Iterator[Stimulus]:
+    """Frames with each EtherType that is told apart, and with any one bit of it wrong; behind a tag, too."""
+    for vlan, at in ((None, 12), (1, 12), (1, 16)):
+        frame = arriving(tcp(bytes(160), vlan=vlan))
+        for right in (ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, ETHERTYPE_SERVICE_VLAN):
+            for value in (right, *(right ^ 1 << bit for bit in range(16))):
+                yield Stimulus(with_field(frame, at, value), name=f"{value:04x}")
 
 
 def checksum_edges(
