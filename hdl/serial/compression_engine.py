@@ -15,6 +15,7 @@ from ..frame.flow_table import FlowKey, flow_index
 from ..frame.header_fields import IPV4, L3, L4, TCP, UDP
 from ..frame.header_judge import ParsedHeader
 from ..parts.checksum import swap16
+from ..parts.delay import delayed
 from ..parts.memory import BlockRam
 from ..parts.output_queue import OutputQueue
 from ..parts.pipeline import Pipeline
@@ -62,6 +63,7 @@ class CompressionEngine(SerialEngine):
         self._sends = sends = Signal()  # it leaves
         self._compressed = Signal()  # the frame leaves as shim and block
         self._join = Signal(range(32))  # the word in which header and payload meet
+        self._joins = Signal()  # that word is read
         m.d.comb += [
             reader.address.eq(index),
             reader.release.eq(sends),
@@ -110,6 +112,13 @@ class CompressionEngine(SerialEngine):
         self._ordered = ordered = Signal(init=1)  # the frame's order is there, or no frame waits for one
         judged = Signal(JudgedFrame, reset_less=True)
         judged_valid = Signal()
+        # The header's sum has its last word: with TCP options that comes after the header was captured.
+        summed = Signal()
+        last_adds = delayed(m, self._joins, FrameReader.LATENCY, name="joins", reset=True)
+        with m.If(self._reader.headers.valid):
+            m.d.sync += summed.eq(0)
+        with m.Elif(last_adds):
+            m.d.sync += summed.eq(1)
         with m.If(judging.judged.valid):
             m.d.sync += [judged.eq(judging.judged.payload), judged_valid.eq(1)]
         with m.Elif(resolving.judged.ready):
@@ -122,7 +131,7 @@ class CompressionEngine(SerialEngine):
         m.d.comb += [
             judging.records.valid.eq(self._waiting),
             judging.records.payload.eq(self._frame),
-            judging.header_sums.valid.eq(1),
+            judging.header_sums.valid.eq(summed),
             judging.header_sums.payload.eq(self._reader.sums),
             judging.judged_room.eq(1),
             resolving.judged.valid.eq(judged_valid),
@@ -169,7 +178,7 @@ class CompressionEngine(SerialEngine):
                 m.d.comb += [reader.advances.eq(1), reader.header.eq(index > LAST_WORD)]
                 m.d.sync += index.eq(index + 1)
                 with m.If(index == self._join):
-                    m.d.comb += compressor.start.eq(1)
+                    m.d.comb += [compressor.start.eq(1), self._joins.eq(1)]
                     m.next = "compress"
             with m.State("compress"):
                 m.d.comb += reader.advances.eq(compressor.request)

@@ -148,9 +148,11 @@ def sent_checksum_edges(
             for at in places:
                 stimuli += checksum_edges(frame, at, config, lambda form: alone(form, config))
             stimuli += ambiguous_edges(frame, places[-1], config)
-    for _ in range(20):
+    for number in range(20):
         data = make("gradients", random.randint(17, 365))
-        stimuli += ambiguous_edges(tcp(data, tos=tos), 50, config)
+        options, vlan = random.randbytes(OPTION_SIZES[number % len(OPTION_SIZES)]), (None, 1)[number % 2]
+        frame = tcp(data, tos=tos, tcp_options=options, vlan=vlan)
+        stimuli += ambiguous_edges(frame, 54 if vlan else 50, config)
     return stimuli
 
 
