@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec import MAX_SCALE, Codec, largest_magnitude
+from ..codec import MAX_SCALE, Codec, converted, largest_magnitude
 from ..codec.scaling import MOST_SECTIONS, Scaling
 from ..system.text import LONGEST, brief, printable
 from ..transport import Transport, TransportError
@@ -107,8 +107,16 @@ def are_sizes(value: Any) -> bool:
     """Tell whether a rank's message is as `are_exponents` wants it, or an exponent and a mean square."""
     match value:
         case [exponent, float(square)]:
-            return is_exponent(exponent) and 0 <= square < math.inf
+            return is_exponent(exponent) and 0 <= square <= 2.0**256
     return are_exponents(value)
+
+
+def check_sizes(sizes: Sequence[Any], exponents: int, squares: int) -> None:
+    """Raise `MismatchError` for the first rank whose sizes are not so many exponents, then mean squares."""
+    for rank, each in enumerate(sizes):
+        kinds = [isinstance(size, float) for size in each or ()]
+        if each is not None and kinds != [False] * exponents + [True] * squares:
+            raise _malformed(rank, each)
 
 
 def is_whole(value: Any, allowed: range) -> bool:
@@ -182,12 +190,12 @@ def largest_exponent(lanes: NDArray[Any] | Fed, codec: StreamCodec) -> int | Non
 
 
 @np.errstate(invalid="ignore", over="ignore")  # signalling NaNs become quiet
-def mean_square(lanes: NDArray[Any] | Fed) -> float:
+def mean_square(lanes: NDArray[Any]) -> float:
     """Return the mean square of the finite ones of lanes, as `largest_exponent` takes them; 0 if none is."""
-    values = lanes if isinstance(lanes, Fed) else Fed(lanes)
     total, count = 0.0, 0
-    for start in range(0, values.size, _PIECE):
-        piece: NDArray[Any] = values[start : start + _PIECE].added()
+    for start in range(0, lanes.size, _PIECE):
+        piece = lanes[start : start + _PIECE]
+        piece = piece if piece.dtype == np.float32 else converted(piece, patterns=True)
         if not _SAFE < (square := float(piece @ piece)) < math.inf:
             piece = piece[np.isfinite(piece)].astype(np.float64)
             square = float(piece @ piece)
@@ -220,12 +228,9 @@ def common_scaling(
 ) -> Scaling:
     """Return the scaling of all ranks' lanes, of sections of these lengths.
 
-    ``largest`` has the largest exponent of each section by rank, or None for a rank without values. Raises
-    `MismatchError` for another number of exponents, and as `common_scale`.
+    ``largest`` has the largest exponent of each section by rank, or None for a rank without values. Raises as
+    `common_scale`.
     """
-    for rank, each in enumerate(largest):
-        if each is not None and (len(each) != len(lengths) or not are_exponents(each)):
-            raise _malformed(rank, each)
     of_ranks = [each for each in largest if each is not None]
     by_section = zip(*of_ranks, strict=True) if of_ranks else ()
     scales = [common_scale(scale, found, ranks) for found in by_section]
@@ -256,21 +261,16 @@ def rms_scaling(sizes: Sequence[Any], bound: float | None, ranks: int) -> Scalin
 
     It brings the power of two nearest to 2.8 times the root of all ranks' mean to 1, so the step of planes at
     2^-k is 2^(1-k) of it. With an absolute ``bound`` it is coarser if the sum of the largest values would
-    have more than 2^24 steps, up to which sums are exact. Raises `MismatchError` for sizes of another form.
+    have more than 2^24 steps, up to which sums are exact.
     """
-    for rank, each in enumerate(sizes):
-        if each is not None and not (are_sizes(each) and len(each) == 2 and isinstance(each[1], float)):
-            raise _malformed(rank, each)
-    known = [(exponent, square) for exponent, square in filter(None, sizes) if exponent is not None]
-    mean = math.fsum(square for _, square in known) / max(1, len(known))
-    if not mean:
-        return Scaling()
-    # The exponent of the root to the nearest: exact, and so equal at all ranks.
-    scale = -(math.frexp(_OF_RMS * mean)[1] // 2)
-    if bound is not None:
+    given = [each for each in sizes if each is not None]
+    mean = math.fsum(square for _, square in given) / max(1, len(given))
+    scale = -(math.frexp(_OF_RMS * mean)[1] // 2)  # to the nearest, and exact: equal at all ranks
+    largest = [exponent for exponent, _ in given if exponent is not None]
+    if bound is not None and largest:
+        most = max(largest) if max(largest) < MAX_SCALE else EXPONENT_BIAS + 1
         growth = math.ceil(math.log2(ranks))
-        finest = _EXACT + math.frexp(2 * bound)[1] - 1 - growth - max(exponent for exponent, _ in known)
-        scale = min(scale, finest)
+        scale = min(scale, _EXACT + math.frexp(2 * bound)[1] - 1 - growth - most)
     return Scaling((max(-MAX_SCALE, min(MAX_SCALE, scale)),))
 
 

@@ -20,6 +20,7 @@ from .agreement import (
     agree,
     are_sizes,
     check_fits,
+    check_sizes,
     choose_path,
     common_scaling,
     effective,
@@ -190,7 +191,7 @@ def _prepare(
         if isinstance(scale, int):
             check_fits(values, scale)
         elif scale == "rms":
-            square = mean_square(values)
+            square = mean_square(given)  # without residuals: as large as steps, they would keep them up
     return _Prepared(
         transport, collective, checked, path, codec, buffers, loaded, used, values, lengths, scale, largest,
         square,
@@ -235,6 +236,7 @@ def _agree(prepared: _Prepared[B]) -> _Agreed[B]:
     sizes = prepared.largest if prepared.square is None else [*(prepared.largest or ()), prepared.square]
     found = agree(transport, terms, sizes, None, are_sizes)
     seconds = perf_counter() - begun
+    check_sizes(found, len(prepared.lengths) if scale is not None else 0, int(scale == "rms"))
     with moving_data(transport):
         if scale == "rms":
             scalings = [rms_scaling(found, prepared.codec.absolute_bound, transport.size)] * transport.size

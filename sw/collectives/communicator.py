@@ -97,7 +97,8 @@ class CompressedCommunicator:
     with mpi4py's SUM, or this package's `SUM` and `MEAN`.
 
     These methods call the functions of this package with ``settings``, keyword arguments of `allreduce_comp`.
-    An algorithm that only an all-reduce has is replaced by a ring elsewhere. After ``Bcast`` and
+    An algorithm that only an all-reduce has is replaced by a ring elsewhere. ``Bcast`` and ``Allgather``
+    refuse the scales "tensor" and "rms", which are for sums. After ``Bcast`` and
     ``Allgather`` the sender's values are replaced by those that the others receive.
 
     All other types, operations and methods go to the communicator itself. If compression may have been

@@ -207,6 +207,8 @@ def compressed(
         raise ValueError("leave_out needs compress_hook, since a group cannot identify tensors")
     if settings.get("scale") == "tensor":
         raise ValueError("scale 'tensor' needs compress_hook: a group's 'auto' is of each call's tensor")
+    if all_gather and settings.get("scale") == "rms":
+        raise ValueError("scale 'rms' is for sums: leave out all_gather")
     state = CompressState(group, codec=codec, error_feedback=error_feedback or False, **settings)
     if state.residuals is not None:
         state.residuals = PlacedResiduals(state.residuals.feedback)

@@ -22,7 +22,7 @@ from inceptionn.collectives import (
     statistics,
 )
 from inceptionn.collectives.agreement import are_sizes, mean_square, rms_scaling
-from inceptionn.collectives.values.fed import Fed
+from inceptionn.collectives.building import to_bfloat16
 from inceptionn.sim import golden
 from inceptionn.transport import Transport
 
@@ -103,6 +103,38 @@ def test_feedback_knows_all_that_is_lost_and_nobody_is_warned(threads: Group) ->
     np.testing.assert_allclose(missing, sum(left for _, left in found), atol=1e-8)
 
 
+def test_residuals_do_not_keep_a_coarse_step_up(threads: Group) -> None:
+    """Gradients that shrink to a thousandth, after a spike: the steps follow, at the coarsest bound, too."""
+    source = np.random.default_rng(3)
+    steps = source.normal(size=(2, 60, 500)) * np.geomspace(1, 1e-3, 60)[:, np.newaxis]
+    steps[:, 3] *= 20
+    given = steps.astype(np.float32)
+
+    def run(t: Transport) -> tuple[list[int | None], float]:
+        memory, y, scales = ErrorFeedback(COARSEST), np.empty(500, np.float32), []
+        for gradient in given[t.rank]:
+            allreduce_comp(t, gradient, y, **RMS, feedback=(memory, "w"))
+            scales.append(statistics(t).parts[0].scale)
+        return scales, float(np.abs(memory.residual("w")).max())
+
+    for scales, left in threads(2, run):
+        assert scales[-1] == scale_of(given[:, -1])
+        assert scales[3] == scale_of(given[:, 3]) < min(scales[2], scales[4])
+        assert left <= 2.0 ** -scales[-1]
+
+
+def test_ranks_of_zeros_count(threads: Group) -> None:
+    """A sixteenth of the values are not zero, all at one rank."""
+    x = np.zeros((16, 64), np.float32)
+    x[5] = np.random.default_rng(4).normal(size=64)
+
+    def run(t: Transport) -> Any:
+        allreduce_comp(t, x[t.rank], np.empty(64, np.float32), codec=Codec(2**-5, "planes"), scale="rms")
+        return statistics(t).parts[0].scale
+
+    assert set(threads(16, run)) == {scale_of(x)}
+
+
 def test_without_feedback_the_lost_energy_is_named(threads: Group) -> None:
     with pytest.warns(RuntimeWarning, match="of the energy of the values becomes zero"):
         threads(3, lambda t: allreduce_comp(t, of_ranks()[t.rank], np.empty(3000, np.float32), **RMS))
@@ -131,9 +163,10 @@ def test_values_without_a_size(threads: Group) -> None:
 
 def test_a_mean_square() -> None:
     x = np.random.default_rng(1).normal(size=200_000).astype(np.float32)
-    left = np.full_like(x, 0.5)
     assert mean_square(x) == pytest.approx(np.mean(x.astype(np.float64) ** 2), rel=1e-6)
-    assert mean_square(Fed(x, left, 0.5)) == pytest.approx(np.mean((x + 0.25) ** 2.0), rel=1e-6)
+    half = x.astype(np.float16)
+    assert mean_square(half) == pytest.approx(np.mean(half.astype(np.float64) ** 2), rel=1e-6)
+    assert mean_square(to_bfloat16(x)) == pytest.approx(1, rel=0.01)
     x[[0, 70_000]] = np.nan, np.inf
     assert mean_square(x) == pytest.approx(1, rel=0.01)
     assert mean_square(np.full(9, 3e38, np.float32)) == pytest.approx(9e76, rel=1e-6)
@@ -146,16 +179,19 @@ def test_the_nearest_power_of_two_and_its_limits(exponent: int) -> None:
     """In the logarithm: beside the square root of two times a power of two the scale moves by one."""
     for share, more in ((1.0, 0), (1.41, 0), (1.42, 1), (0.71, 0), (0.70, -1)):
         square = (share * 2.0**exponent / 2.8) ** 2
-        (scale,) = rms_scaling([[-126, square], None], 2.0**-14, 2).scales
+        (scale,) = rms_scaling([[-126, square], [None, square], None], 2.0**-14, 2).scales
         assert scale == max(-126, min(126, -(exponent + more)))
-    (capped,) = rms_scaling([[40, 1e-3], [None, 0.0], [3, 1e-3]], 2.0**-5, 3).scales
-    assert capped == 24 - 4 - 2 - 40
+    for largest, counted in ((40, 40), (126, 128)):  # from 2^126 on, exponents do not tell how much larger
+        (capped,) = rms_scaling([[largest, 1e-3], [None, 0.0], [3, 1e-3]], 2.0**-5, 3).scales
+        assert capped == max(-126, 24 - 4 - 2 - counted)
+    assert rms_scaling([[40, 0.0], None], 2.0**-5, 2).scales == (24 - 4 - 1 - 40,)  # residuals alone
+    assert rms_scaling([[-40, 0.0]], 2.0**-5, 2).scales == rms_scaling([None], None, 2).scales == (0,)
 
 
 X = np.ones(10, np.float32)
 
 
-@pytest.mark.parametrize("said", [[1], [1, 2], [1, -0.5], [None], [1, 2.0, 3.0], [0.5, 0.5], []])
+@pytest.mark.parametrize("said", [[1], [1, 2], [1, -0.5], [None], [1, 2.0, 3.0], [0.5, 0.5], [], [1, 1e78]])
 def test_sizes_of_another_form_name_their_rank(threads: Group, said: Any) -> None:
     def run(t: Transport) -> None:
         real = t.exchange
@@ -180,7 +216,17 @@ def test_a_mean_square_where_exponents_are_wanted(threads: Group) -> None:
 
 def test_what_ranks_may_send() -> None:
     assert all(map(are_sizes, (None, [], [3], [3, 4], [3, 0.5], [None, 0.0])))
-    wrong = ([0.5], [3, -0.5], [3, math.inf], [3, math.nan], [3, 4, 0.5], [127, 0.5], [True, 0.5], "rms")
+    wrong = (
+        [0.5],
+        [3, -0.5],
+        [3, math.inf],
+        [3, math.nan],
+        [3, 1.2e77],
+        [3, 4, 0.5],
+        [127, 0.5],
+        [True, 0.5],
+        "rms",
+    )
     assert not any(map(are_sizes, wrong))
 
 

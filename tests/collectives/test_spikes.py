@@ -85,15 +85,22 @@ def test_gradients_that_stay_large_are_fed_back_again(threads: Group) -> None:
     assert np.abs(found[0][0] - sum(left for _, left in found)).max() < 1e-5
 
 
-@pytest.mark.parametrize("rise", [4, 5])
-def test_a_scale_below_the_square_root_of_the_bound_is_no_spike(rise: int) -> None:
-    """Bound 2^-10: a step 2^4 times as large leaves what it left, one of 2^5 what the usual one would."""
-    feedback, x = ErrorFeedback(PLANES), np.random.default_rng(1).uniform(0.3, 1, 500).astype(np.float32)
+@pytest.mark.parametrize(
+    ("k", "rise", "limited"),
+    [(10, 4, False), (10, 5, True), (6, 2, False), (6, 3, True), (2, 2, False), (2, 3, True)],
+)
+def test_a_scale_below_the_square_root_of_the_bound_is_no_spike(k: int, rise: int, limited: bool) -> None:
+    """Bound 2^-10: a step 2^4 times as large leaves what it left, one of 2^5 what the usual one would.
+
+    With coarse bounds 8 times as large, not less, is a spike.
+    """
+    feedback = ErrorFeedback(Codec(2.0**-k, "planes", threads=1))
+    x = np.random.default_rng(1).uniform(-16, 16, 5000).astype(np.float32)
     feedback(x, scale=0)
     kept = feedback(x, scale=-rise)
     left = np.abs(feedback.residual()).max()
-    assert np.abs(kept - x).max() > 2.0 ** (rise - 11)
-    assert left == 2.0**-10 if rise == 5 else 2.0 ** (rise - 11) < left <= 2.0 ** (rise - 10)
+    assert np.abs(kept - x).max() > 2.0 ** (rise - k - 1)
+    assert left == 2.0**-k if limited else 2.0 ** (rise - k - 1) < left <= 2.0 ** (rise - k)
 
 
 def test_the_usual_scale_follows_by_one_and_zeros_have_none() -> None:

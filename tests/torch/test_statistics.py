@@ -190,6 +190,9 @@ def refusals() -> dict[str, str]:
         "ValueError: scale 'tensor' needs compress_hook": lambda: compressed(
             dist.new_group(backend="inceptionn"), CODEC, scale="tensor"
         ),
+        "ValueError: scale 'rms' is for sums: leave out all_gather": lambda: compressed(
+            dist.new_group(backend="inceptionn"), CODEC, scale="rms", all_gather=True
+        ),
         "leave_out differs: rank 0 has ['0'], rank 1 has ['2']": lambda: train(
             CompressState(module=module, leave_out=(str(2 * dist.get_rank()),)), module
         ),
