@@ -51,7 +51,7 @@ class Recipe:
     clock_hz: int = 100_000_000
     shared_management: bool = False
     apart: bool = False
-    """Both ports send in the MAC's clock, and the part is so large that each needs registers of its reset."""
+    """Both ports send in the MAC's clock, so far from each other that each needs registers of its reset."""
     jtag: str = "the board's USB socket"
     """Where a JTAG adapter is connected, as text for the README."""
     serial: str = "the board's USB socket"
@@ -114,7 +114,7 @@ def _versa() -> Any:
 def _card(name: str, title: str, pins: Colorlight, connector: str, serial: str, **more: Any) -> Recipe:
     # Both PHYs delay the sent clock themselves, and leave the received data to the pads.
     port = PortRecipe("rgmii", "eth_rgmii", receive_ps=2000, wiring=connector)
-    facts: dict[str, Any] = {"loader": "-c ft232", "flash": 4, **more}
+    facts: dict[str, Any] = {"loader": "-c ft232", "flash": 4, "apart": True, **more}
     return Recipe(
         f"colorlight-{name}", f"Colorlight {title}", pins.platform, port,
         replace(port, number=1, phy=1, wiring="the other RJ45"), clock_hz=INPUT_HZ, shared_management=True,
@@ -136,7 +136,7 @@ _COLORLIGHT = (
     _card("i5", "i5, version 7.0", PINS_I5, _EITHER, _BOARD, loader="-b colorlight-i5", flash=2, **_MODULE),
     _card(
         "i9", "i9, version 7.2", replace(PINS_I5, device="LFE5U-45F"), _EITHER, _BOARD,
-        loader="-b colorlight-i9", flash=8, apart=True, **_MODULE,
+        loader="-b colorlight-i9", flash=8, **_MODULE,
     ),
 )  # fmt: skip
 RECIPES = {
