@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -94,15 +94,14 @@ class LitexShell(wiring.Component):
     def _enter(m: Module, name: str, source: Any, sink: Any) -> None:
         """Register an input for a sink that is always ready; a mark of any beat goes to the frame's last."""
         bad = Signal(name=f"{name}_bad")  # an earlier beat of the frame had the mark
-        entering = AXIStream(len(sink.tkeep)).create(path=(f"{name}_entering",))
-        wiring.connect(m, entering, sink)
-        m.d.comb += source.tready.eq(1)
-        m.d.sync += [
-            entering.tvalid.eq(source.tvalid),
-            entering.tdata.eq(source.tdata),
-            entering.tkeep.eq(source.tkeep),
-            entering.tlast.eq(source.tlast),
-            entering.tuser.eq(source.tuser | bad),
+        given = Cat(source.tdata, source.tkeep, source.tlast, source.tuser | bad)
+        there = Signal(name=f"{name}_there")
+        beat = Signal(len(given), name=f"{name}_beat", reset_less=True)
+        m.d.sync += [there.eq(source.tvalid), beat.eq(given)]
+        m.d.comb += [
+            source.tready.eq(1),
+            sink.tvalid.eq(there),
+            Cat(sink.tdata, sink.tkeep, sink.tlast, sink.tuser).eq(beat),
         ]
         with m.If(source.tvalid):
             m.d.sync += bad.eq(~source.tlast & (source.tuser | bad))

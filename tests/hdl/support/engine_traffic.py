@@ -148,7 +148,7 @@ def sent_checksum_edges(
             for at in places:
                 stimuli += checksum_edges(frame, at, config, lambda form: alone(form, config))
             stimuli += ambiguous_edges(frame, places[-1], config)
-    for number in range(20):
+    for number in range(2 * len(OPTION_SIZES)):
         data = make("gradients", random.randint(17, 365))
         options, vlan = random.randbytes(OPTION_SIZES[number % len(OPTION_SIZES)]), (None, 1)[number % 2]
         frame = tcp(data, tos=tos, tcp_options=options, vlan=vlan)
