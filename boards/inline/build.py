@@ -40,6 +40,8 @@ from .top import InlineTop
 
 PASS = "none"
 """The ``--codec`` of the pass-through design."""
+TRIED = 3
+"""Seeds that are tried, without ``--seeds``, until one meets every clock."""
 MARGIN = 0.25
 """Share by which each clock should exceed its target. A smaller margin is reported, but is no error."""
 
@@ -51,12 +53,14 @@ def build_device(
     note: Note = lambda text: None,
     bf16: bool = False,
     lanes: int | None = None,
+    first: bool = False,
 ) -> dict[str, str | bytes]:
     """Build the files of a device, by name, with `output_folder.MANIFEST` among them; ``bf16``: with bf16.
 
     ``lanes``: of the engines, by default the board's usual number; ``ValueError`` if the part holds no such.
 
-    The bitstream is that of the seed whose smallest margin is the largest. The same version, tools, options
+    The bitstream is that of the seed whose smallest margin is the largest. With ``first``, no seed is tried
+    after one that meets every clock. The same version, tools, options
     and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
     constraint, or no seed meets every clock. In the last case it names the slowest path. ``nextpnr.log`` is
     of the packed route; the manifest's ``constraints`` are all lines that the router got beside the pins.
@@ -80,8 +84,8 @@ def build_device(
         said = _prefixed(note, "synthesize")
         global_resets = synthesize(rtlil, folder, said, small=lanes == 1, spread=spread)
         from_fabric = top.fabric_clocks() + global_resets
-        routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note)
-        best = _best(routes, len(seeds))
+        routes, failures = _routes(platform, folder, top.clocks(), from_fabric, seeds, note, first)
+        best = _best(routes)
         bits, vector = pack(best, folder, lambda text: note("pack the bitstream"))
         log = log_of(best.seed, folder)
     head = {
@@ -111,9 +115,13 @@ def build_device(
 
 
 def _routes(
-    platform: Any, folder: Path, clocks: Mapping[str, int], from_fabric: int, seeds: Sequence[int], note: Note
-) -> tuple[list[Routed], dict[int, BuildError]]:
-    """Route the design with each seed; return the routes, and the errors by seed. Raise if none succeeds."""
+    platform: Any, folder: Path, clocks: Mapping[str, int], from_fabric: int, seeds: Sequence[int],
+    note: Note, first: bool,
+) -> tuple[list[Routed], dict[int, BuildError]]:  # fmt: skip
+    """Route with each seed, or to the first that meets all clocks; return routes, and errors by seed.
+
+    Raise if no route succeeds.
+    """
     routes: list[Routed] = []
     failures: dict[int, BuildError] = {}
     for seed in seeds:
@@ -122,17 +130,19 @@ def _routes(
             routes.append(route(platform, folder, seed, clocks, from_fabric, said))
         except BuildError as error:
             failures[seed] = error
+        if first and routes and routes[-1].margin >= 0:
+            break
     if not routes:
         raise failures[seeds[0]]
     return routes, failures
 
 
-def _best(routes: Sequence[Routed], seeds: int) -> Routed:
+def _best(routes: Sequence[Routed]) -> Routed:
     """Return the route with the largest margin. Raise `BuildError` if it misses a clock."""
     best = max(routes, key=lambda routed: routed.margin)
     if missed := [clock for clock in best.clocks if clock.margin < 0]:
         slow = ", ".join(f"{c.name} {c.reached:.1f} of {c.target:g} MHz, {c.path}" for c in missed)
-        raise BuildError(f"clock missed with seed {best.seed}, the best of {seeds}: {slow}")
+        raise BuildError(f"clock missed with seed {best.seed}, the best of {len(routes)}: {slow}")
     return best
 
 
@@ -186,11 +196,14 @@ def build(
     bf16: Bf16Option = False,
     seed: Annotated[int, whole(0, 2**31 - 1, "First seed of nextpnr.", "--seed", metavar="N")] = 1,
     seeds: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--seeds", metavar="N", help="Route with N seeds, starting at --seed, and keep the best."
+            "--seeds",
+            metavar="N",
+            help=f"Route with N seeds, starting at --seed, and keep the best; default: up to {TRIED}, to the "
+            "first that meets every clock.",
         ),
-    ] = 1,
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a non-empty folder.")] = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -202,7 +215,7 @@ def build(
     """
     if not out:
         raise typer.BadParameter("must name a folder, not ''", param_hint="--out")
-    if not 1 <= seeds <= 100:
+    if seeds is not None and not 1 <= seeds <= 100:
         raise typer.BadParameter(f"must be 1..100, not {seeds}", param_hint="--seeds")
     check_bf16(codec, bf16)
     output = Output(json_file)
@@ -212,8 +225,9 @@ def build(
     output_folder.check(folder, force)
     with Console(stderr=True).status("start") as status:
         files = build_device(
-            recipe, None if codec == PASS else codec, range(seed, seed + seeds), status.update, bf16, lanes
-        )
+            recipe, None if codec == PASS else codec, range(seed, seed + (seeds or TRIED)), status.update,
+            bf16, lanes, first=seeds is None,
+        )  # fmt: skip
     written = output_folder.write(folder, files)
     manifest = folder / output_folder.MANIFEST
     _report(output.console, recipe, manifest, written)

@@ -381,6 +381,26 @@ def test_missed_clocks(monkeypatch: pytest.MonkeyPatch, elaborated_once: None) -
         build_device(RECIPES["ecpix5-85f"], None, [1, 2])
 
 
+@pytest.mark.parametrize(("first", "tried"), [(False, [1, 2, 3]), (True, [1, 2])])
+def test_the_first_seed_that_meets_all_clocks(
+    monkeypatch: pytest.MonkeyPatch, elaborated_once: None, first: bool, tried: list[int]
+) -> None:
+    reached = {1: 49.9, 2: 50.0, 3: 60.0}
+
+    def route(platform: Any, folder: Path, seed: int, *_: Any) -> flow.Routed:
+        (folder / f"nextpnr-{seed}.log").write_text("")
+        return flow.Routed(seed, "", (Clock("clk", 50, reached[seed]),), {}, {})
+
+    monkeypatch.setattr("inceptionn.boards.inline.build.synthesize", lambda *args, **options: 0)
+    monkeypatch.setattr("inceptionn.boards.inline.build.route", route)
+    monkeypatch.setattr("inceptionn.boards.inline.build.pack", lambda *args: (b"bits", b"vector"))
+    monkeypatch.setattr("inceptionn.boards.inline.build.versions", dict)
+    files = build_device(RECIPES["ecpix5-85f"], None, [1, 2, 3], first=first)
+    manifest = json.loads(files["manifest.json"])
+    assert [routed["seed"] for routed in manifest["routes"]] == tried
+    assert manifest["parameters"]["seed"] == tried[-1]
+
+
 def test_the_log_and_the_constraints_are_kept(monkeypatch: pytest.MonkeyPatch, elaborated_once: None) -> None:
     """The log of the route that is packed, without its run times; every line that is not a pin's."""
 
