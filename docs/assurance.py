@@ -127,8 +127,9 @@ def proofs() -> str:
 
 def frames() -> str:
     """Return the soaks of engines."""
-    columns = "codec, direction, frames, cpu_s, seed, commit"
-    return table(columns, ([row[key] for key in columns.split(", ")] for row in load("frames")))
+    columns = "codec, direction, lanes, frames, cpu_s, seed, commit"
+    rows = ({"lanes": 8, **row} for row in load("frames"))
+    return table(columns, ([row[key] for key in columns.split(", ")] for row in rows))
 
 
 def fuzz() -> str:

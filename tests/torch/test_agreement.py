@@ -178,7 +178,7 @@ def test_wrong_settings_are_refused_at_construction(gloo: Ranks) -> None:
             "ValueError: group_size must be 1..2 of the 2 ranks, not 3",
             "ValueError: group_size must be 1..2 of the 2 ranks, not 0",
             "TypeError: group_size must be an integer, not 1.5",
-            "ValueError: scale must be None, 'auto', 'tensor' or -126..126, not 200",
+            "ValueError: scale must be None, 'auto', 'tensor', 'rms' or -126..126, not 200",
             "ValueError: algorithm must be one of ring, hierarchical, not 'worker_aggregator'",
         ]
 
