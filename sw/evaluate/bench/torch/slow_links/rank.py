@@ -48,7 +48,7 @@ class Training:
         """Return the state and the hook of the system."""
         if self.system.powersgd:
             return PowerSGDState(None, self.system.powersgd, START), powerSGD_hook
-        if self.system.k or self.system.integers:
+        if "codec" in self.system.settings:
             return CompressState(**self.system.settings), compress_hook
         return None, fp16_compress_hook if self.system.word == "ddp:fp16" else None
 
