@@ -63,7 +63,6 @@ class CompressionEngine(SerialEngine):
         self._sends = sends = Signal()  # it leaves
         self._compressed = Signal()  # the frame leaves as shim and block
         self._join = Signal(range(32))  # the word in which header and payload meet
-        self._joins = Signal()  # that word is read
         m.d.comb += [
             reader.address.eq(index),
             reader.release.eq(sends),
@@ -112,9 +111,10 @@ class CompressionEngine(SerialEngine):
         self._ordered = ordered = Signal(init=1)  # the frame's order is there, or no frame waits for one
         judged = Signal(JudgedFrame, reset_less=True)
         judged_valid = Signal()
-        # The header's sum has its last word: with TCP options that comes after the header was captured.
+        # With TCP options, the header's sum goes on after the header was captured. It is complete once the
+        # word is added in which the header ends, with which the compressor starts.
         summed = Signal()
-        last_adds = delayed(m, self._joins, FrameReader.LATENCY, name="joins", reset=True)
+        last_adds = delayed(m, self._compressor.start, FrameReader.LATENCY, name="last_adds", reset=True)
         with m.If(self._reader.headers.valid):
             m.d.sync += summed.eq(0)
         with m.Elif(last_adds):
@@ -178,7 +178,7 @@ class CompressionEngine(SerialEngine):
                 m.d.comb += [reader.advances.eq(1), reader.header.eq(index > LAST_WORD)]
                 m.d.sync += index.eq(index + 1)
                 with m.If(index == self._join):
-                    m.d.comb += [compressor.start.eq(1), self._joins.eq(1)]
+                    m.d.comb += compressor.start.eq(1)
                     m.next = "compress"
             with m.State("compress"):
                 m.d.comb += reader.advances.eq(compressor.request)
