@@ -60,10 +60,10 @@ def build_device(
     ``lanes``: of the engines, by default the board's usual number; ``ValueError`` if the part holds no such.
 
     The bitstream is that of the seed whose smallest margin is the largest. With ``first``, no seed is tried
-    after one that meets every clock. The same version, tools, options
-    and seeds give the same bits. Raises `BuildError` if a tool fails, no seed can be routed, a clock has no
-    constraint, or no seed meets every clock. In the last case it names the slowest path. ``nextpnr.log`` is
-    of the packed route; the manifest's ``constraints`` are all lines that the router got beside the pins.
+    after one that meets every clock. The same version, tools, options and seeds give the same bits. Raises
+    `BuildError` if a tool fails, no seed can be routed, a clock has no constraint, or no seed meets every
+    clock. In the last case it names the slowest path. ``nextpnr.log`` is of the packed route; the manifest's
+    ``constraints`` are all lines that the router got beside the pins.
     """
     lanes = lanes or recipe.lanes[0]
     recipe.check(lanes)

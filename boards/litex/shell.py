@@ -94,7 +94,8 @@ class LitexShell(wiring.Component):
     def _enter(m: Module, name: str, source: Any, sink: Any) -> None:
         """Register an input for a sink that is always ready; a mark of any beat goes to the frame's last."""
         bad = Signal(name=f"{name}_bad")  # an earlier beat of the frame had the mark
-        given = Cat(source.tdata, source.tkeep, source.tlast, source.tuser | bad)
+        marked = source.tuser | bad
+        given = Cat(source.tdata, source.tkeep, source.tlast, marked)
         there = Signal(name=f"{name}_there")
         beat = Signal(len(given), name=f"{name}_beat", reset_less=True)
         m.d.sync += [there.eq(source.tvalid), beat.eq(given)]
@@ -104,4 +105,4 @@ class LitexShell(wiring.Component):
             Cat(sink.tdata, sink.tkeep, sink.tlast, sink.tuser).eq(beat),
         ]
         with m.If(source.tvalid):
-            m.d.sync += bad.eq(~source.tlast & (source.tuser | bad))
+            m.d.sync += bad.eq(~source.tlast & marked)
