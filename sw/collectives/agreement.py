@@ -31,10 +31,14 @@ EXPONENTS = range(-MAX_SCALE, MAX_SCALE + 1)
 """The range of a rank's largest exponent."""
 MOST = 1 << 62
 """The largest count of bytes or values, or number of seconds, of a rank; its double is an int64."""
-_PIECE, _SAFE = 1 << 13, 1e-25
-"""Values whose squares are summed at a time, and the least sum that float32 has without loss."""
-_OF_RMS, _EXACT = 2.8**2, 24
-"""The square of the root mean squares that scale "rms" brings to 1; the power of two of exact sums' steps."""
+_PIECE = 1 << 13
+"""Values whose squares are summed at a time."""
+_SAFE = 1e-25
+"""A larger sum of squares loses nothing in float32. A smaller one may consist of subnormal squares."""
+_OF_RMS = 2.8**2
+"""Scale "rms" brings the root of so many mean squares to 1."""
+_EXACT = 24
+"""The exponent of the most steps of an exact sum, 2^24."""
 _FIRST = ("version", "collective")
 """The terms that are compared before all others."""
 

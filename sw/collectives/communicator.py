@@ -98,8 +98,8 @@ class CompressedCommunicator:
 
     These methods call the functions of this package with ``settings``, keyword arguments of `allreduce_comp`.
     An algorithm that only an all-reduce has is replaced by a ring elsewhere. ``Bcast`` and ``Allgather``
-    refuse the scales "tensor" and "rms", which are for sums. After ``Bcast`` and
-    ``Allgather`` the sender's values are replaced by those that the others receive.
+    refuse the scales "tensor" and "rms", which are for sums. After both, the sender's values are replaced by
+    those that the others receive.
 
     All other types, operations and methods go to the communicator itself. If compression may have been
     intended (a reduction or a collective of floats), rank 0 issues a ``UserWarning``, once for each method,

@@ -278,7 +278,7 @@ class ErrorFeedback:
 
 def _most_left(bound: float, scale: int, usual: int) -> np.float32 | None:
     """Return the limit of residuals, half a usual step; None unless a scale is coarser by far."""
-    far = min(bound, 2.0**-6) * 4.0 ** (usual - scale) >= 1
+    far = min(bound, 2.0**-6) * 4.0 ** (usual - scale) >= 1  # 8 times, also with coarser bounds than 2^-6
     return np.float32(bound * 2.0**-usual) if far else None
 
 
