@@ -34,10 +34,12 @@ from inceptionn.wire import GROUP_LANES, Parameters, PlanesParameters
 from .golden import EngineConfig, FlowTable, Result, receive, transmit
 from .nic_codec import NIC_CODECS
 from .replay.registers import read_counter
-from .traffic import host_frames, wire_frames
+from .traffic import host_frames, near_ambiguous, wire_frames
 from .verilated import Output, Pause, VerilatedNic
 
 CHUNK, PARTS = 4_000, 4
+NEAR_AMBIGUOUS = 50
+"""One in so many frames gets a checksum around the one with which its wire form is ambiguous."""
 
 PAUSES = (
     (Pause(), Pause()),
@@ -146,6 +148,9 @@ def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed:
         if direction == "tx":
             frames = host_frames(source, CHUNK // PARTS, long_share)
             frames = [(frame[:longest], bad) for frame, bad in frames]
+            for at in source.sample(range(len(frames)), len(frames) // NEAR_AMBIGUOUS):
+                frame, bad = frames[at]
+                frames[at] = near_ambiguous(frame, config, source.choice((-1, 0, 0, 1))), bad
             came = nic.transmit(frames, idle=idle, back_pressure=back_pressure)
             results = [transmit(frame, config, flows, bad) for frame, bad in frames]
         else:

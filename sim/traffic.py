@@ -14,8 +14,9 @@ import numpy as np
 from inceptionn import wire
 from inceptionn.wire import CodecParameters, Verdict
 
-from .golden import EngineConfig, packets
+from .golden import EngineConfig, checksum, packets
 from .golden.cases import alone, sharing_ports
+from .golden.parse import parse
 from .nic_codec import NIC_CODECS, codec_of
 
 Frame = tuple[bytes, bool]
@@ -164,6 +165,24 @@ SPOILS: tuple[Callable[[random.Random, bytearray], None], ...] = (
 
 def _marked(source: random.Random, frame: bytes | bytearray) -> Frame:
     return bytes(frame), source.random() < BAD_SHARE
+
+
+def near_ambiguous(frame: bytes, config: EngineConfig, wrong: int = 0) -> bytes:
+    """Give ``frame`` the wrong L4 checksum with which that of its wire form is right, or off by ``wrong``.
+
+    A frame that would not leave compressed, on an empty flow table, stays as it is.
+    """
+    result = alone(frame, config)
+    if result.verdict is not Verdict.COMPRESSED:
+        return frame
+    _, headers = parse(frame, config.tags, config.tos_mask, whole=True)
+    assert headers is not None
+    flow, l4, at = headers.flow, headers.l4, headers.checksum_at
+    words = checksum.word_sum(result.frame[l4:]) + checksum.pseudo_header_sum(
+        flow.source, flow.destination, headers.protocol, len(result.frame) - l4
+    )
+    field = (headers.checksum + wrong - words) % 0xFFFF or 0xFFFF  # in UDP, 0 would be no checksum
+    return frame[:at] + field.to_bytes(2, "big") + frame[at + 2 :]
 
 
 def noise(source: random.Random) -> bytes:

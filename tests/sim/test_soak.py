@@ -19,7 +19,6 @@ from inceptionn.sim.golden import EngineConfig, FlowTable, packets, receive, tra
 from inceptionn.sim.soak_frames import CHUNK, CONFIGS, PAUSES, Difference, check, soak
 from inceptionn.sim.traffic import host_frames, wire_frames
 from inceptionn.sim.verilated import VerilatedNic
-from inceptionn.wire import Verdict
 
 FRAMES = {"paper": 100_000, "planes": 100_000 if os.environ.get("EXHAUSTIVE") else 20_000}
 
@@ -30,8 +29,7 @@ def test_soak(nic: VerilatedNic, direction: Direction, codec: str) -> None:
     verdicts: Counter[str] = Counter()
     for number in range(FRAMES[codec] // CHUNK):
         verdicts += soak(nic, direction, codec, number)
-    rare = {Verdict.AMBIGUOUS}  # one frame in 65,536 by chance; tests/vectors has one made for it
-    assert {verdict.name for verdict in {*VERDICTS[direction]} - rare} <= verdicts.keys()
+    assert {verdict.name for verdict in VERDICTS[direction]} <= verdicts.keys()
     assert verdicts["COMPRESSED" if direction == "tx" else "RESTORED"] > FRAMES[codec] // 20
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from decompressor_blocks import MALFORMATIONS, good
 from engine_bench import DEFAULT, Stimulus
 
-from inceptionn.sim.golden import EngineConfig, FlowTable, Result, checksum, receive, transmit
+from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.golden.cases import Sequence as CaseSequence
 from inceptionn.sim.golden.cases import alone
 from inceptionn.sim.golden.packets import RST, tcp, udp
 from inceptionn.sim.golden.parse import parse
 from inceptionn.sim.golden.values import KINDS, payload
-from inceptionn.sim.traffic import Frame
+from inceptionn.sim.traffic import Frame, near_ambiguous
 from inceptionn.wire import (
     CODECS,
     ETHERTYPE_IPV4,
@@ -118,14 +118,10 @@ def checksum_edges(
     return stimuli
 
 
-def ambiguous_edges(frame: bytes, at: int, config: EngineConfig) -> list[Stimulus]:
+def ambiguous_edges(frame: bytes, config: EngineConfig) -> list[Stimulus]:
     """``frame`` with a wrong checksum, with which its wire form is right, and with the two next to it."""
-    sent_form = alone(frame, config).frame
-    l4 = 34 + 4 * (be16(frame, 12) == ETHERTYPE_VLAN)
-    pseudo_header = checksum.word_sum(sent_form[l4 - 8 : l4]) + frame[l4 - 11] + len(sent_form) - l4
-    excess = pseudo_header + checksum.word_sum(sent_form[l4:]) - be16(frame, at)
     return [
-        Stimulus(with_field(frame, at, (wrong - excess) % 0xFFFF or 0xFFFF), config=config, name="ambiguous")
+        Stimulus(near_ambiguous(frame, config, wrong), config=config, name="ambiguous")
         for wrong in (-1, 0, 1)
     ]
 
@@ -147,12 +143,12 @@ def sent_checksum_edges(
         ):
             for at in places:
                 stimuli += checksum_edges(frame, at, config, lambda form: alone(form, config))
-            stimuli += ambiguous_edges(frame, places[-1], config)
+            stimuli += ambiguous_edges(frame, config)
     for number in range(2 * len(OPTION_SIZES)):
         data = make("gradients", random.randint(17, 365))
         options, vlan = random.randbytes(OPTION_SIZES[number % len(OPTION_SIZES)]), (None, 1)[number % 2]
         frame = tcp(data, tos=tos, tcp_options=options, vlan=vlan)
-        stimuli += ambiguous_edges(frame, 54 if vlan else 50, config)
+        stimuli += ambiguous_edges(frame, config)
     return stimuli
 
 
