@@ -16,6 +16,7 @@ from inceptionn.commands.codec_option import Bf16Option
 from inceptionn.commands.console import Console, Table
 from inceptionn.commands.study import Figure, Study, measurement
 from inceptionn.netns import require
+from inceptionn.netns.tap import available
 from inceptionn.system.options import one_of, whole
 from inceptionn.system.programs import usable_processors
 from inceptionn.wire import DEFAULT_CODEC
@@ -24,7 +25,6 @@ from ..nic_codec import NIC_VARIANTS
 from ..nic_options import variants
 from .cluster import Cluster
 from .commands import Status, verilog_for
-from .network.tap import available
 from .nics import KINDS
 from .program import environment
 

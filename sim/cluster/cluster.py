@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from inceptionn.netns import Namespaces, NetworkError
+from inceptionn.netns.iproute import batch
+from inceptionn.netns.network import INTERFACE
+from inceptionn.netns.tap import Tap, available
 from inceptionn.system.integers import integer
 from inceptionn.wire import DEFAULT_K, GROUP_LANES
 
@@ -17,7 +20,6 @@ from ..nic_codec import INLINE_LANES, NIC_VARIANTS
 from .network.impairments import Impairments
 from .network.kernel_counters import checksum_errors, kernel_counters
 from .network.switch import Switch
-from .network.tap import Tap, available
 from .nics import KINDS, GoldenNic, Nic, PlainNic, RtlNic, set_bound
 from .pump import Pump
 from .register_server import RegisterServer
@@ -144,8 +146,10 @@ class Cluster(Namespaces):
             set_bound(nic, self.k, self.mode)
             self._settings(number)
             mac = f"02:00:00:00:{number + 1 >> 8:02x}:{number + 1 & 0xFF:02x}"
-            tap = Tap(host.name, mac, self.mtu, f"{host.address}/{host.prefix}")
+            tap = Tap(host.name, INTERFACE, self.mtu, f"address {mac} addrgenmode none")
             self._taps.append(tap)
+            address = f"address add {host.address}/{host.prefix} dev {INTERFACE}"
+            batch("ip", host.name, [f"link set {INTERFACE} up", address])
             self.pumps.append(Pump(number, nic, tap, self.switch, self._pcap_pair(number), self.vlan))
         for pump in self.pumps:
             pump.start()

@@ -20,6 +20,7 @@ from inceptionn.commands.environment import environment
 from inceptionn.hdl.control.registers import REGISTERS
 from inceptionn.netns import require
 from inceptionn.netns.registry import sweep
+from inceptionn.netns.tap import available
 from inceptionn.system.options import byte_of, usage_error, whole
 from inceptionn.wire import DEFAULT_CODEC, GROUP_LANES
 
@@ -28,7 +29,6 @@ from ..nic_codec import NIC_VARIANTS
 from ..nic_options import LanesOption, variants
 from .cluster import Cluster
 from .network.impairments import Impairments
-from .network.tap import available
 from .nics import KINDS, parse_codecs, parse_kinds
 from .program import Program, is_launcher
 from .report import Report, end_table, live_table

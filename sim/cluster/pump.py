@@ -10,9 +10,10 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
+from inceptionn.netns.tap import Tap
+
 from ..capture import PcapWriter
 from .network.switch import Switch, WireFrame
-from .network.tap import Tap
 from .nics import Nic
 
 BATCH = 32

@@ -95,8 +95,5 @@ def _error(command: str, answer: str) -> NetworkError:
             "them with --privileged)"
         )
     if "qdisc kind is unknown" in answer:
-        kind, use = (
-            ("netem", "delay and loss need") if "netem" in command.split() else ("tbf", "a rate needs")
-        )
-        return KernelLacks(f"{command}: this kernel has no {kind} (kernel module sch_{kind}; {use} it)")
+        return KernelLacks(f"{command}: this kernel has no tbf (kernel module sch_tbf; a rate needs it)")
     return NetworkError(f"{command}: {answer}")

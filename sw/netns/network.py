@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hosts joined by a switch whose ports have a rate: veth pairs, a bridge, tc on both ends of each pair."""
+"""Hosts joined by a switch whose ports have a rate: links, a bridge, tc on both ends of each link."""
+
+import os
 
 from ..system.integers import integer
+from .cables import Cables
 from .iproute import NetworkError, batch, ip
 from .namespaces import Namespaces
 from .units import bits_per_second, fraction, seconds
@@ -30,9 +33,10 @@ class Network(Namespaces):
         Bits per second of each direction of each link: a number or "100m", "1g", "10g"; None: not shaped.
         Counted with the Ethernet header, without preamble, checksum and gap.
     delay
-        One way, of each link: seconds or "20us". A packet passes two links. Needs netem in the kernel.
+        One way, of each link: seconds or "5ms". A packet passes two links, so a round trip takes four. Links
+        are pairs of veth devices without delay and loss, and else `Cables`.
     loss
-        Share of the packets that each link loses in each direction: 0..1 or "0.1%". Needs netem.
+        Share of the packets that each link loses in each direction: 0..1 or "0.1%".
     mtu
         Bytes of IP packet, 576..9216.
     queue
@@ -65,6 +69,7 @@ class Network(Namespaces):
         self.queue = seconds(queue)
         self.mtu = integer("mtu", mtu, 576, 9216)
         self.congestion = congestion
+        self._cables: Cables | None = None
 
     @property
     def switch(self) -> str:
@@ -94,30 +99,37 @@ class Network(Namespaces):
         switch = self.switch
         bridge = ["link add bridge0 type bridge", f"link set bridge0 up mtu {self.mtu}"]
         batch("ip", switch, bridge)
+        if self.delay or self.loss:
+            self._cables = Cables(self.delay, self.loss)
         for host in self.hosts:
             port = f"port{host.index}"
-            ip("link", "add", INTERFACE, "mtu", str(self.mtu), "type", "veth", "peer", "name", port,
-               "mtu", str(self.mtu), "netns", switch, namespace=host.name)  # fmt: skip
+            if self._cables is not None:
+                self._cables.lay(((host.name, INTERFACE), (switch, port)), self.mtu)
+            else:
+                ip("link", "add", INTERFACE, "mtu", str(self.mtu), "type", "veth", "peer", "name", port,
+                   "mtu", str(self.mtu), "netns", switch, namespace=host.name)  # fmt: skip
             batch("ip", switch, [f"link set {port} master bridge0", f"link set {port} up"])
             address = f"address add {host.address}/{host.prefix} dev {INTERFACE}"
             batch("ip", host.name, [address, f"link set {INTERFACE} up"])
             if self.congestion is not None:
                 host.set(tcp_congestion_control=self.congestion)
         self.shape(self.rate)
+        if self._cables is not None:
+            self._cables.start()
+
+    def close(self) -> None:
+        """Remove everything; do nothing at a second call, or in a forked process."""
+        try:
+            super().close()
+        finally:
+            if self._cables is not None and os.getpid() == self._pid:
+                self._cables.close()
+                self._cables = None
 
     def _discipline(self, device: str) -> list[str]:
-        """Return tc commands for one device: the rate at its root, delay and loss below it."""
-        if self.rate is None and not (self.delay or self.loss):
+        """Return tc commands for one device."""
+        if self.rate is None:
             return [f"qdisc replace dev {device} root pfifo limit 1000"]
-        lines, parent = [], "root"
-        if self.rate is not None:
-            limit = self.burst + int(self.rate / 8 * self.queue)
-            bucket = f"tbf rate {round(self.rate)}bit burst {self.burst} limit {limit}"
-            lines.append(f"qdisc replace dev {device} root handle 1: {bucket}")
-            parent = "parent 1:"
-        if self.delay or self.loss:
-            # Packets in flight count against netem's own limit, at any rate that tbf lets through.
-            held = 1000 + int((self.rate or 1e10) / 8 * (self.delay + self.queue) / 576)
-            emulated = f"netem delay {self.delay * 1e6:.3f}us loss {self.loss * 100:.6f}% limit {held}"
-            lines.append(f"qdisc replace dev {device} {parent} {emulated}")
-        return lines
+        limit = self.burst + int(self.rate / 8 * self.queue)
+        bucket = f"tbf rate {round(self.rate)}bit burst {self.burst} limit {limit}"
+        return [f"qdisc replace dev {device} root handle 1: {bucket}"]

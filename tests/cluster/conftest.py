@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from inceptionn.netns import require
+from inceptionn.netns.tap import available
 from inceptionn.sim.cluster import Cluster
-from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.nic_codec import NIC_VARIANTS
 from inceptionn.sim.nic_verilog import nic_verilog
 

@@ -8,7 +8,7 @@ import pytest
 
 from inceptionn.cli import main
 from inceptionn.netns import require
-from inceptionn.sim.cluster.network.tap import available
+from inceptionn.netns.tap import available
 
 
 def test_a_wire_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

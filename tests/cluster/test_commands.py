@@ -14,9 +14,8 @@ from namespaces import existing
 from programs import ended
 
 from inceptionn.cli import main
-from inceptionn.netns import registry, require
+from inceptionn.netns import registry, require, tap
 from inceptionn.sim.cluster.commands import Event
-from inceptionn.sim.cluster.network import tap
 from inceptionn.sim.cluster.nics import GoldenNic
 
 SUM = """
@@ -117,7 +116,7 @@ def test_without_tap_devices_it_says_so(
     monkeypatch.setattr(tap, "_DEVICE", "/dev/net/none")
     assert main(["cluster", "run", "--nic", "none", "--", "true"]) == 1
     said = capsys.readouterr().err
-    assert "the virtual cluster needs TAP devices, but /dev/net/none cannot be opened" in said
+    assert "this needs TAP devices, but /dev/net/none cannot be opened" in said
     assert len(said.splitlines()) == 1
 
 

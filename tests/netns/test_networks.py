@@ -18,7 +18,6 @@ from programs import runs
 from refusals import refused
 
 from inceptionn.netns import (
-    KernelLacks,
     Namespaces,
     Network,
     NetworkError,
@@ -130,19 +129,49 @@ def test_a_rate_holds() -> None:
     assert float(elapsed) > (4_000_000 - 2 * network.burst) * 8 / 1e8
 
 
-def test_delay_needs_netem_and_says_so() -> None:
-    """Delay is there, or the exception names the kernel's module, and nothing is left."""
-    network, made = Network(2, "1g", delay="5ms"), set()
-    try:
-        with network:
-            made = existing([host.name for host in network.hosts])
-            command = [iproute.tool("tc"), "-n", network.hosts[0].name, "qdisc", "show", "dev", "eth0"]
-            assert "delay 5ms" in subprocess.run(command, capture_output=True, text=True).stdout
-    except KernelLacks as error:
-        answer = str(error)
-    else:
-        answer = "this kernel has no netem (kernel module sch_netem; delay and loss need it)"
-    assert "this kernel has no netem (kernel module sch_netem; delay and loss need it)" in answer
+ECHO = """
+import socket
+server = socket.socket(type=socket.SOCK_DGRAM)
+server.bind(("", 5000))
+print(flush=True)
+while True:
+    server.sendto(*server.recvfrom(9000))
+"""
+ASK = """
+import socket, sys, time
+client = socket.socket(type=socket.SOCK_DGRAM)
+client.connect((sys.argv[1], 5000))
+client.settimeout(2)
+start = time.monotonic()
+for n in range(int(sys.argv[2])):
+    client.send(bytes([n]))
+came = []
+try:
+    while len(came) < int(sys.argv[2]):
+        came.append(client.recv(9000)[0])
+except TimeoutError:
+    pass
+print(len(came), time.monotonic() - start, came == sorted(came))
+"""
+
+
+@pytest.mark.parametrize(("conditions", "delay"), [({"delay": "5ms"}, 0.02), ({"loss": "10%"}, 0)])
+def test_delay_and_loss(conditions: dict[str, str], delay: float) -> None:
+    """A round trip passes four links; nothing is left of them."""
+    with Network(2, "1g", **conditions) as network:
+        made = existing([host.name for host in network.hosts])
+        client, server = network.hosts
+        echo = server.popen([sys.executable, "-c", ECHO], stdout=PIPE)
+        assert echo.stdout is not None
+        echo.stdout.readline()
+        for datagrams in (1, 200):  # the first waits for ARP, too
+            argv = [sys.executable, "-c", ASK, server.address, str(datagrams)]
+            count, elapsed, in_order = client.run(argv, stdout=PIPE, text=True, check=True).stdout.split()
+        echo.stdout.close()
+    assert in_order == "True"
+    assert float(elapsed) > delay
+    lost = 200 - int(count)
+    assert 40 < lost < 100 if "loss" in conditions else lost == 0  # 1 - 0.9**4 of them: 69
     assert not made & existing([host.name for host in network.hosts])
 
 

@@ -9,7 +9,7 @@ import pytest
 from programs import said_by
 
 from inceptionn.netns import require
-from inceptionn.sim.cluster.network.tap import available
+from inceptionn.netns.tap import available
 from inceptionn.transport import from_environment
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "train.py")

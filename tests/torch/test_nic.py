@@ -14,8 +14,8 @@ import torch.distributed as dist
 from torch_ranks import trained
 
 from inceptionn.netns import require
+from inceptionn.netns.tap import available
 from inceptionn.sim.cluster import Cluster
-from inceptionn.sim.cluster.network.tap import available
 from inceptionn.sim.cluster.program import environment
 from inceptionn.sim.nic_verilog import nic_verilog
 from inceptionn.torch import CompressState
