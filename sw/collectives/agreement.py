@@ -245,8 +245,11 @@ def common_scale(scale: SumScale, largest: Sequence[int | None], ranks: int) -> 
     """Return the scale of all ranks' values, from all ranks' largest exponents.
 
     With a relative scale the sum over all ranks stays below 1, or in ``planes`` at most 1. Raises
-    `MismatchError` if a given scale would move values out of fp32's range.
+    `MismatchError` if a given scale would move values out of fp32's range, ``ValueError`` for "rms", which
+    needs more than exponents (`rms_scaling`).
     """
+    if scale == "rms":
+        raise ValueError("scale 'rms' follows from mean squares, not from the largest exponents")
     known = [exponent for exponent in largest if exponent is not None]
     growth = math.ceil(math.log2(ranks))
     if scale is None or not known:

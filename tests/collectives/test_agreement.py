@@ -357,6 +357,8 @@ def test_checks_of_what_ranks_send(check: Callable[[Any], bool], good: list[Any]
 def test_a_common_scale() -> None:
     assert agreement.common_scale("auto", [-10, None, -12], 3) == 8
     assert agreement.common_scale("auto", [None, None], 2) == agreement.common_scale(None, [5], 2) == 0
+    with pytest.raises(ValueError, match="'rms' follows from mean squares"):
+        agreement.common_scale("rms", [-10], 2)
 
 
 @pytest.mark.parametrize("terms", [None, 5, [1], {}, {"a": 1}])

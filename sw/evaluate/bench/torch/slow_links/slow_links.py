@@ -47,7 +47,9 @@ def slow_links(
     study: Study,
     hosts: Annotated[int, report.whole(2, 16, "Hosts, one process each.")] = 4,
     rates: Annotated[str, report.listed("Bits per second of the links.")] = "50m,200m,1g",
-    delays: Annotated[str, report.listed("One way, of each link, such as 1ms,5ms; a round trip takes four.")] = "0us",
+    delays: Annotated[
+        str, report.listed("One way, of each link, such as 5ms: a round trip passes four.")
+    ] = "0us",
     systems: Annotated[
         str, report.listed("Of DDP, or of local updates by their steps, such as ddp:fp16 or h16:k5.")
     ] = ",".join(WORDS),

@@ -21,8 +21,9 @@ WORDS = (
 ).split(", ")
 FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
 _SYSTEM = re.compile(
-    r"(?:ddp|h([1-9]\d{0,3})):(?:raw|fp16|powersgd([1-9]\d?)|int([48])|top([1-9]\d?)"
-    r"|k(\d{1,2})(?:-(plain|tensor|rms|deflated))?)"
+    r"(?:ddp|h(?P<every>[1-9]\d{0,3})):"
+    r"(?:raw|fp16|powersgd(?P<powersgd>[1-9]\d?)|int(?P<integers>[48])|top(?P<top>[1-9]\d?)"
+    r"|k(?P<k>\d{1,2})(?:-(?P<variant>plain|tensor|rms|deflated))?)"
 )
 
 
@@ -30,7 +31,7 @@ class System(NamedTuple):
     """A way to train. ``every``: inner steps between two exchanges of `DiLoCo`; 0 is DDP."""
 
     word: str
-    every: int
+    every: int = 0
     powersgd: int = 0
     integers: int = 0
     top: int = 0
@@ -47,12 +48,15 @@ class System(NamedTuple):
                 ":k5, -plain without feedback, -tensor with a scale for each tensor, -rms with one by the "
                 f"root mean square, -deflated; not {word!r}"
             )
-        every, powersgd, integers, top, k = (int(each or 0) for each in found.groups()[:5])
-        if every and (powersgd or word.endswith("fp16")):
+        variant = found["variant"] or ""
+        system = cls(word, variant=variant, **{
+            name: int(found[name] or 0) for name in ("every", "powersgd", "integers", "top", "k")
+        })  # fmt: skip
+        if system.every and (system.powersgd or word.endswith("fp16")):
             raise ValueError(f"fp16 and PowerSGD are hooks of DDP, so not {word!r}")
-        if found[5] is not None and not 1 <= k <= MAX_K:
+        if found["k"] and not 1 <= system.k <= MAX_K:
             raise ValueError(f"k must be 1..{MAX_K}, not {word!r}")
-        return cls(word, every, powersgd, integers, top, k, found[6] or "")
+        return system
 
     @property
     def name(self) -> str:
