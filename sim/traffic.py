@@ -6,7 +6,8 @@ All are drawn from one seeded ``random.Random``, so a seed is a repeatable test.
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from inceptionn.wire import CodecParameters, Verdict
 
 from .golden import EngineConfig, checksum, packets
 from .golden.cases import alone, sharing_ports
+from .golden.flows import Flow
 from .golden.parse import parse
 from .nic_codec import NIC_CODECS, codec_of
 
@@ -35,6 +37,22 @@ _SPECIAL = (
     0x3F7F_FFFF, 0x3F80_0000, 0xBF80_0000, 0x3A80_0000, 0x3A7F_FFFF, 0x3C80_0000, 0x3C7F_FFFF,
 )  # fmt: skip
 """Zeros, a denormal, infinities, NaNs, and both sides of the class edges at a bound of 2^-10."""
+
+
+def sharing_flows(source: random.Random, count: int) -> list[Flow]:
+    """Draw flows that share a set of the flow table; all else of their keys is random."""
+    flows: list[Flow] = []
+    while len(flows) < count:
+        flow = Flow(*map(source.getrandbits, (32, 32, 16, 16)))
+        if not flows or flow.slot == flows[0].slot:
+            flows.append(flow)
+    return flows
+
+
+@cache
+def _many_flows() -> list[Flow]:
+    """Make flows of four sets, three of each: one more than there are ways."""
+    return [flow for number in range(4) for flow in sharing_flows(random.Random(number), 3)]
 
 
 def lanes(source: random.Random, count: int) -> bytes:
@@ -78,8 +96,8 @@ def _count(source: random.Random, long_share: float) -> int:
     return source.randint(0, 120)
 
 
-def good(source: random.Random, long_share: float = 0.01) -> bytes:
-    """Make a frame with right lengths and checksums; most are tagged and eligible."""
+def good(source: random.Random, long_share: float = 0.01, flows: Sequence[Flow] = ()) -> bytes:
+    """Make a frame with right lengths and checksums, half of them of ``flows``; most tagged and eligible."""
     payload = lanes(source, _count(source, long_share))
     if source.random() < 0.04:
         payload += source.randbytes(source.randint(1, 3))
@@ -91,6 +109,8 @@ def good(source: random.Random, long_share: float = 0.01) -> bytes:
     fields["vlan"] = source.getrandbits(16) if source.random() < 0.2 else None
     fields["padding"] = source.randbytes(source.choice((0, 0, 0, 1, 6, 40)))
     fields |= {"source_port": source.choice(_PORTS), "destination_port": _PORT}
+    if flows and source.random() < 0.5:
+        fields |= source.choice(flows)._asdict()
     if source.random() < 0.25:
         return packets.udp(payload, **fields)
     flags = source.choice(_FLAGS)
@@ -209,7 +229,7 @@ def host_frames(source: random.Random, count: int, long_share: float = 0.01) -> 
             long = packets.udp(bytes(400), padding=bytes(wire.MAX_TRANSMIT_FRAME - 442 + spare))
             frames.append(_marked(source, long))
         else:
-            frame = bytearray(good(source, long_share))
+            frame = bytearray(good(source, long_share, _many_flows()))
             if draw < 0.5:
                 source.choice(SPOILS)(source, frame)
             frames.append(_marked(source, frame))

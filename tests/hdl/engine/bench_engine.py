@@ -20,6 +20,7 @@ from engine_traffic import (
     PARAMETERS,
     RATIOS,
     TOS,
+    both_ways,
     cut_frames,
     ethertypes,
     long_frame,
@@ -214,6 +215,13 @@ async def cut_anywhere(tb, pauses):
 async def wrong_ethertypes(tb):
     """EtherTypes with a bit wrong: the parser of words has no other bench."""
     await tb.run(list(ethertypes(arriving)))
+
+
+@ENGINE.test(skip=not TRANSMIT)
+async def flows_in_both_ways(tb):
+    """Every bit of a flow's key, in both ways of the table."""
+    found = verdicts(await tb.run(both_ways(12)))
+    assert found >= {Verdict.COMPRESSED, Verdict.PHASE, Verdict.UNKNOWN_FLOW}
 
 
 @ENGINE.test()

@@ -4,7 +4,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from decompressor_blocks import MALFORMATIONS, good
@@ -13,10 +13,10 @@ from engine_bench import DEFAULT, Stimulus
 from inceptionn.sim.golden import EngineConfig, FlowTable, Result, receive, transmit
 from inceptionn.sim.golden.cases import Sequence as CaseSequence
 from inceptionn.sim.golden.cases import alone
-from inceptionn.sim.golden.packets import RST, tcp, udp
+from inceptionn.sim.golden.packets import RST, SYN, tcp, udp
 from inceptionn.sim.golden.parse import parse
 from inceptionn.sim.golden.values import KINDS, payload
-from inceptionn.sim.traffic import Frame, near_ambiguous
+from inceptionn.sim.traffic import Frame, near_ambiguous, sharing_flows
 from inceptionn.wire import (
     CODECS,
     ETHERTYPE_IPV4,
@@ -124,6 +124,18 @@ def ambiguous_edges(frame: bytes, config: EngineConfig) -> list[Stimulus]:
         Stimulus(near_ambiguous(frame, config, wrong), config=config, name="ambiguous")
         for wrong in (-1, 0, 1)
     ]
+
+
+def both_ways(pairs: int) -> Iterator[Stimulus]:
+    """Pairs of random flows of one set: both are known, each with its own phase, until one is forgotten."""
+    config = replace(DEFAULT, learn_phases=False, min_payload=0)
+    for _ in range(pairs):
+        a, b = (partial(tcp, **flow._asdict()) for flow in sharing_flows(random, 2))
+        own = list(zip((a, b), random.sample(range(4), 2), strict=True))
+        frames = [flow(b"", sequence=phase - 1, flags=SYN) for flow, phase in own]
+        frames += [flow(bytes(32), sequence=phase) for flow in (a, b) for _, phase in own]
+        frames += [a(b"", flags=RST), *(flow(bytes(32), sequence=phase) for flow, phase in own)]
+        yield from (Stimulus(frame, config=config) for frame in frames)
 
 
 Maker = Callable[[str, int], bytes]
