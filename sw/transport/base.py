@@ -142,6 +142,11 @@ class Transport(ABC):
         """True if ``tagged=True`` is possible."""
         return self.nic
 
+    @property
+    def latency(self) -> float:
+        """Seconds that a short message to another rank takes at least, as far as this rank has seen; or 0."""
+        return 0.0
+
     @abstractmethod
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:
         """Begin to send a message. The buffer must keep its contents until the request is complete.

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Small sums, which every rank sends to all others: the bits of a ring, in one step."""
 
+import sys
+from contextlib import ExitStack
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,8 @@ from inceptionn import Codec
 from inceptionn.codec import converted
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, Deflated, ErrorFeedback, allreduce_comp, statistics
 from inceptionn.collectives.algorithms import one_step as module
-from inceptionn.transport import Transport
+from inceptionn.netns import Network
+from inceptionn.transport import LoopbackTransport, Transport
 
 PLANES = Codec(2**-8, "planes")
 
@@ -56,6 +60,7 @@ def test_bits_are_a_rings(
                 one_step, messages = results(threads, x, op=op, codec=codec, scale=scale)
                 with monkeypatch.context() as patch:
                     patch.setattr(module, "MOST_SENT", -1)
+                    patch.setattr(module, "MOST_FAR", -1)
                     ring, others = results(threads, x, op=op, codec=codec, scale=scale)
             assert len(set(one_step)) == 1
             assert one_step == ring
@@ -75,14 +80,58 @@ def test_sums_that_are_not_exact_have_the_same_bits_at_all_ranks(threads: Group)
     [
         ({"codec": Codec(2**-8, "paper")}, 1000),
         ({"codec": PLANES, "path": "off"}, 1000),
-        ({"codec": PLANES, "sub_block": 256}, 1000),
         ({"codec": PLANES}, (1 << 14) + 1),
     ],
 )
 def test_others_take_the_ring(tcp: Group, settings: dict[str, Any], count: int) -> None:
-    """Sums whose bits depend on the order, raw ones, small messages, and what costs more bytes than time."""
+    """Sums whose bits depend on the order, raw ones, and what costs more bytes than time."""
     _, messages = results(tcp, values(3, count), **settings)
     assert min(messages) >= 8
+
+
+@pytest.mark.filterwarnings("ignore:.* at the error bound:RuntimeWarning")
+@pytest.mark.parametrize(("count", "messages"), [(30_000, 8), (1 << 20, None)])
+def test_far_away_more_lanes_take_one_step(
+    threads: Group, monkeypatch: pytest.MonkeyPatch, count: int, messages: int | None
+) -> None:
+    """If one rank alone has seen a latency, all take the step, in messages of a sub-block; equal bits."""
+    x = values(3, count, huge=True)
+    with np.errstate(all="ignore"):
+        ring, _ = results(threads, x, codec=PLANES, sub_block=20_000)
+        latency = property(lambda transport: 0.005 * (transport.rank == 1))
+        monkeypatch.setattr(LoopbackTransport, "latency", latency)
+        found, sent = results(threads, x, codec=PLANES, sub_block=20_000)
+    assert found == ring
+    assert sent == {messages} if messages else min(sent) > 100
+
+
+RANK = """
+import sys
+import numpy as np
+from inceptionn.collectives import allreduce_comp, statistics
+from inceptionn.transport import connect
+with connect(int(sys.argv[1]), 2, sys.argv[2], nic=False) as transport:
+    x = np.ones(60_000, np.float32)
+    allreduce_comp(transport, x, x)
+    assert (x == 2).all()
+    print(transport.latency, statistics(transport).messages)
+"""
+
+
+def test_latency_of_a_delayed_link() -> None:
+    """A message passes two links."""
+    with Network(2, delay="5ms") as network, ExitStack() as ranks:
+        where = f"{network.hosts[0].address}:29520"
+        argv = [sys.executable, "-c", RANK]
+        running = [
+            host.popen([*argv, str(host.index), where], stdout=PIPE, text=True) for host in network.hosts
+        ]
+        for rank in running:
+            ranks.callback(rank.kill)
+        for rank in running:
+            latency, messages = rank.communicate(timeout=60)[0].split()
+            assert float(latency) >= 0.01
+            assert messages == "1"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])

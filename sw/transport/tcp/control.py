@@ -9,6 +9,7 @@ rank that delays the others.
 import json
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -41,6 +42,19 @@ _FORMS: tuple[Form, ...] = (
     {"silent": ranks},
 )
 _FORM_OF = {frozenset(form): form for form in _FORMS}
+
+
+_MIN_RTT = struct.Struct("148xI")
+"""Of Linux's struct tcp_info: microseconds; the largest number if none is known."""
+
+
+def _round_trip(sock: socket.socket) -> float:
+    """Return the shortest round trip of a connection in seconds, 0 if the system does not tell it."""
+    try:
+        (found,) = _MIN_RTT.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT.size))
+    except (OSError, AttributeError, struct.error):  # closed, or not Linux
+        return 0.0
+    return 1e-6 * found if found < 2**31 else 0.0
 
 
 class Control:
@@ -88,6 +102,11 @@ class Control:
     def fileno(self) -> int:
         """Return the descriptor to poll for reading."""
         return self._epoll.fileno()
+
+    @property
+    def latency(self) -> float:
+        """Half of the longest of the connections' shortest round trips, in seconds."""
+        return max((_round_trip(line.sock) / 2 for line in self._lines.values()), default=0.0)
 
     @property
     def pending(self) -> set[int]:
