@@ -117,8 +117,8 @@ def figures_of(lines: Lines) -> list[Figure]:
         name = f"{model}, {SYSTEMS[system]}"
         step, communication = step_and_communication(line)
         raw = step_and_communication(found[model, "plain"])[1]
-        less = raw / communication
-        figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", less, LESS[model]))
+        ratio = raw / communication
+        figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", ratio, LESS[model]))
         theirs = [step_and_communication(found[model, each])[0] for each in THEIRS if (model, each) in found]
         if theirs:
             figures.append(Figure(f"{name}: step, torch's fastest hook / it", min(theirs) / step, 1.0))
