@@ -139,7 +139,7 @@ def _move(call: Call, place: Place | None, kind: str) -> None:
             terms = tree_levels(size, settings.group_size)[-1]
         finish = None if down is form else call.settle_sum
         aggregate(up, down, place, source, lanes, Parts(lanes.size, 1, settings.sub_block), finish)
-    elif in_one_step and fits(form, lanes.size):
+    elif in_one_step and fits(form, lanes.size, call.bound):
         one_step(form, source, lanes, settings.sub_block)
     elif settings.algorithm == "ring":
         parts = Parts(lanes.size, size, settings.sub_block)

@@ -67,7 +67,8 @@ class Call:
     """A call on which all ranks have agreed, with its values as they are to be moved.
 
     ``scalings`` holds that of each rank's lanes, none where the codec scales. ``exact``: own values are on
-    the codec's lattice, or come there as they are sent.
+    the codec's lattice, or come there as they are sent. ``bound``: the codec's, over a scale that follows the
+    values; else None.
     """
 
     settings: Settings
@@ -76,6 +77,7 @@ class Call:
     lanes: Lanes
     scalings: list[Scaling]
     exact: bool = False
+    bound: float | None = None
 
     @property
     def transport(self) -> Transport:
@@ -292,7 +294,8 @@ def _scale(agreed: _Agreed[B]) -> Call:
         values_in(own, codec, codec.lossy(scaled[place], own), "lossy")
     source = lanes if first and not fed_back else scaled
     form.spent.codec += perf_counter() - begun
-    return Call(settings, form, source, lanes, scalings, exact)
+    bound = prepared.codec.absolute_bound if is_relative(prepared.scale) else None
+    return Call(settings, form, source, lanes, scalings, exact, bound)
 
 
 def _kept(agreed: _Agreed[B], of_lanes: Scaling, spent: Spent) -> Lanes | KeptOnDemand:

@@ -33,8 +33,9 @@ class Network(Namespaces):
         Bits per second of each direction of each link: a number or "100m", "1g", "10g"; None: not shaped.
         Counted with the Ethernet header, without preamble, checksum and gap.
     delay
-        One way, of each link: seconds or "5ms". A packet passes two links, so a round trip takes four. Links
-        are pairs of veth devices without delay and loss, and else `Cables`.
+        One way, of each link: seconds or "5ms". A packet passes two links, so a round trip takes four. With
+        delay or loss, links are `Cables`: a process carries some 100,000 packets a second for all of them,
+        so high rates are not reached.
     loss
         Share of the packets that each link loses in each direction: 0..1 or "0.1%".
     mtu

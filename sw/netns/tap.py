@@ -10,6 +10,7 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
+from typing import Self
 
 from .iproute import NetworkError, NetworkUnavailable, batch, ip
 
@@ -62,6 +63,13 @@ class Tap:
         except BaseException:
             os.close(self.fd)
             raise
+
+    @classmethod
+    def of(cls, fd: int) -> Self:
+        """Return the device of a descriptor that another process has made."""
+        tap = cls.__new__(cls)
+        tap.fd = fd
+        return tap
 
     def read(self, most: int) -> list[bytes]:
         """Read at most ``most`` frames that were sent there. Empty if there are none now."""

@@ -96,7 +96,9 @@ class Transport(ABC):
 
     Attributes: ``rank`` (0..size-1), ``size``, ``timeout`` (seconds that any wait may last without progress),
     ``nic`` (whether the NICs of all ranks compress and restore tagged floats), ``nic_codec`` (the codec of
-    those NICs; None without them), ``nic_bf16`` (whether they have bf16 lanes, too).
+    those NICs; None without them), ``nic_bf16`` (whether they have bf16 lanes, too), ``latency`` (seconds
+    that a message between rank 0 and the rank farthest from it took at least as the group formed, the same at
+    all ranks; 0 where it is not known).
 
     A ``ValueError`` or ``TypeError`` for an argument leaves the group intact. Any other error breaks the
     group, and every further call on every rank raises.
@@ -110,6 +112,7 @@ class Transport(ABC):
     timeout: float = DEFAULT_TIMEOUT
     nic_codec: Codec | None = None
     nic_bf16: bool = False
+    latency: float = 0.0
     bytes_sent: int = 0
     """Payload bytes given to `isend` so far. Tagged floats count with their size before the NIC."""
     _process: int
@@ -141,11 +144,6 @@ class Transport(ABC):
     def floats(self) -> bool:
         """True if ``tagged=True`` is possible."""
         return self.nic
-
-    @property
-    def latency(self) -> float:
-        """Seconds that a short message to another rank takes at least, as far as this rank has seen; or 0."""
-        return 0.0
 
     @abstractmethod
     def isend(self, peer: int, buffer: BytesLike, *, tagged: bool = False) -> Request:

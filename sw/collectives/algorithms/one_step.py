@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Small sums: every rank sends its values to all others, and each adds all of them. One step, no ring."""
 
+import math
 from time import perf_counter
 from typing import TypeGuard
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...transport import Transport
-from ..agreement import exchanged, is_amount
+from ...wire import STREAM_LANES
 from ..values.wire_form import Compressed, WireForm
 from .ring import Source
 
@@ -18,48 +17,40 @@ Lanes = NDArray[np.float32]
 MOST_SENT = 1 << 15
 """Lanes that a rank may always send in one step, counted over all receivers. A ring sends less, but in
 2 (n - 1) steps, and a step costs more time than these lanes take at 1 Gbit/s."""
+FAR = 1e-3
+"""Seconds of latency from which it may be more."""
 MOST_FAR = 1 << 21
-"""Most lanes that it sends so to ranks far away, which take them in from all others at a time."""
-FAR_RATE = 50e6
-"""Lanes that a link far away takes in a second: a quarter of a byte of each at 100 Mbit/s."""
-
-_latencies: WeakKeyDictionary[Transport, float] = WeakKeyDictionary()
+"""Most lanes that it is then, since a rank takes them in from all others at a time."""
+FAR_RATE = 12.5e6
+"""Bytes per second that a link far away is taken to carry: 100 Mbit/s."""
 
 
-def latency_of(transport: Transport) -> float:
-    """Return the longest latency that any rank has seen, the same at all ranks. The first call is collective.
+def fits(form: WireForm, count: int, bound: float | None) -> TypeGuard[Compressed]:
+    """Tell whether sums of ``count`` lanes are made in one step. All ranks find the same.
 
-    Raises `MismatchError` for a rank whose answer is no number of seconds.
-    """
-    found = _latencies.get(transport)
-    if found is None:
-        found = _latencies[transport] = max(exchanged(transport, transport.latency, is_amount))
-    return found
-
-
-def fits(form: WireForm, count: int) -> TypeGuard[Compressed]:
-    """Tell whether sums of ``count`` lanes are made in one step. All ranks find the same, together.
-
-    Far away, the lanes may take as long as the latency of the ring's other 2 n - 3 steps.
+    ``bound``: of a codec whose scale follows the values, so that sums are exact and the way never shows; else
+    None. Far away, what is sent may take as long as the latency of the ring's other 2 n - 3 steps. Half a bit
+    of each lane is counted for each halving of the bound.
     """
     if not isinstance(form, Compressed):
         return False
-    ranks = form.transport.size
+    ranks, latency = form.transport.size, form.transport.latency
     sent = count * (ranks - 1)
-    if MOST_SENT < sent <= MOST_FAR:
-        return sent <= (2 * ranks - 3) * latency_of(form.transport) * FAR_RATE
-    return sent <= MOST_SENT
+    if sent <= MOST_SENT or sent > MOST_FAR or bound is None or latency < FAR:
+        return sent <= MOST_SENT
+    return sent * -math.log2(bound) / 16 <= (2 * ranks - 3) * latency * FAR_RATE
 
 
 def one_step(form: Compressed, source: Source, lanes: Lanes, sub_block: int) -> None:
     """Sum ``source`` of all ranks into ``lanes``, which may be the same array, at every rank.
 
-    Each adds the same streams, of up to ``sub_block`` lanes, in the order of the ranks, its own too. So all
+    Each adds the same streams, of about ``sub_block`` lanes, in the order of the ranks, its own too. So all
     get the same bits, and where sums are exact those of a ring.
     """
     own, ranks = form.transport.rank, range(form.transport.size)
     others = [rank for rank in ranks if rank != own]
-    pieces = [slice(at, at + sub_block) for at in range(0, max(1, lanes.size), sub_block)]
+    step = -(-sub_block // STREAM_LANES) * STREAM_LANES
+    pieces = [slice(at, at + step) for at in range(0, max(1, lanes.size), step)]
     arriving = [
         {rank: form.receive(rank, lanes[piece], lanes[piece] if rank else None) for rank in others}
         for piece in pieces

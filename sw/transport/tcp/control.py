@@ -19,7 +19,7 @@ from ...system.text import printable
 from ..base import PeerLost, TransportError, ranks_text, silent_of
 from .line import Form, Line, anything, checked, decoded, ranks, shortened, text, whole
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the protocol on control and message connections; all ranks must have the same."""
 MAX_VALUE = (1 << 24) - (1 << 19)
 """Length of the longest value that a rank may exchange, in bytes of JSON. A line also names its ranks."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DEFAULT_PORT = 29520
 _FINDING: Form = {"found": lambda value: value is None or text(value), "heard": ranks}
+_LATENCY: Form = {"latency": lambda value: type(value) in (int, float) and 0 <= value <= 60}
 SILENCE = 2.0
 """Seconds without an answer after which there are no NICs. A first packet is retransmitted three times until
 then.
@@ -135,6 +136,7 @@ def form(
             transport.nic_codec = nic
         elif marked:
             _find_nics(transport, tos, needed=bool(nic))
+        transport.latency = _agreed_latency(transport)
     except TransportError as error:
         if transport._broken is None:
             raise transport._fail(error) from error.__cause__
@@ -155,6 +157,17 @@ def _check_equal(hellos: Sequence[dict[str, Any]]) -> None:
                 raise TransportError(
                     f"{word} differs: rank 0 has {hellos[0][word]!r}, rank {other} has {theirs[word]!r}"
                 )
+
+
+def _agreed_latency(transport: TcpTransport) -> float:
+    """Return the longest latency that any rank has seen, the same at all."""
+    answers = transport.exchange({"latency": transport._control.latency})
+    for rank, answer in enumerate(answers):
+        try:
+            checked(answer, _LATENCY)
+        except (TypeError, ValueError):
+            raise TransportError(f"rank {rank} sent a malformed latency: {brief(answer)}") from None
+    return float(max(answer["latency"] for answer in answers))
 
 
 def _find_nics(transport: TcpTransport, tos: int, needed: bool) -> None:

@@ -59,10 +59,6 @@ class TcpTransport(Transport):
         self._closed = False
 
     @property
-    def latency(self) -> float:
-        return self._control.latency
-
-    @property
     def floats(self) -> bool:
         return bool(self._channels[True]) or (self.size == 1 and self.nic)
 

@@ -219,7 +219,7 @@ async def wrong_ethertypes(tb):
 
 @ENGINE.test(skip=not TRANSMIT)
 async def flows_in_both_ways(tb):
-    """Every bit of a flow's key, in both ways of the table."""
+    """Every bit of a flow's key as it is stored, in both ways of the table."""
     found = verdicts(await tb.run(both_ways(12)))
     assert found >= {Verdict.COMPRESSED, Verdict.PHASE, Verdict.UNKNOWN_FLOW}
 

@@ -134,7 +134,8 @@ def both_ways(pairs: int) -> Iterator[Stimulus]:
         own = list(zip((a, b), random.sample(range(4), 2), strict=True))
         frames = [flow(b"", sequence=phase - 1, flags=SYN) for flow, phase in own]
         frames += [flow(bytes(32), sequence=phase) for flow in (a, b) for _, phase in own]
-        frames += [a(b"", flags=RST), *(flow(bytes(32), sequence=phase) for flow, phase in own)]
+        frames += [random.choice((a, b))(b"", flags=RST)]
+        frames += [flow(bytes(32), sequence=phase) for flow, phase in own]
         yield from (Stimulus(frame, config=config) for frame in frames)
 
 
