@@ -397,6 +397,14 @@ class Grid(Half):
         return out
 
 
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_bound_that_is_none(threads: Group, bound: float) -> None:
+    own = type("Own", (Half,), {"absolute_bound": bound, "name": f"bound {bound}"})()
+    x = np.ones(100, np.float32)
+    for said in messages(threads(2, lambda t: allreduce_comp(t, x, x.copy(), codec=own)), ValueError):
+        assert "must be None or a finite number above 0" in said
+
+
 def test_a_codec_with_an_absolute_bound_is_scaled(group: Group) -> None:
     """Scale "auto", error feedback and statistics treat it as they do this package's codecs."""
     x = np.random.default_rng(8).normal(scale=2.0**-20, size=(3, 5000)).astype(np.float32)

@@ -315,9 +315,10 @@ def test_an_exchange_of_a_value_that_is_too_long(tcp: Group) -> None:
         assert str(error) == text
 
 
-def test_a_value_that_is_nested_too_deeply(tcp: Group) -> None:
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_a_value_that_is_nested_too_deeply(tcp: Group, depth: int) -> None:
     deep: Any = []
-    for _ in range(100_000):
+    for _ in range(depth):
         deep = [deep]
 
     def run(t: Transport) -> Any:

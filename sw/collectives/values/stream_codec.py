@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Check of a codec: a `StreamCodec`, a codec's name, or an object of the user's own."""
 
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -102,6 +103,11 @@ def examine(codec: StreamCodec) -> None:
     What a codec that rounds at random loses differs in each call, and is not compared.
     """
     _whole(codec)
+    bound = getattr(codec, "absolute_bound", None)
+    if bound is not None and not 0 < bound < math.inf:
+        raise ValueError(
+            f"absolute_bound of {codec.name} must be None or a finite number above 0, not {bound!r}"
+        )
     values = np.random.default_rng(1).normal(scale=0.01, size=3000).astype(np.float32)
     for x in (values, values[:1], values[:0], np.zeros(100, np.float32)):
         most = codec.max_compressed_size(x.size)

@@ -6,6 +6,7 @@ Processes outside the group may reach its ports, and a peer may be broken. Malfo
 """
 
 import json
+import re
 import select
 import socket
 import string
@@ -20,6 +21,9 @@ HELLO_BYTES = 1 << 13
 """Length of the longest object, in bytes, that is accepted from a process before it is known to be a rank."""
 _HELLO_BRACKETS = 64
 """Most opening brackets in such an object. The limit bounds the nesting depth before the object is parsed."""
+_MOST_DEPTH = 500
+"""Deepest nesting of an object. Python's own limit would depend on the caller's stack, at each rank."""
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _CHUNK = 1 << 18
 """Most bytes that one read takes."""
 _LONGEST_TEXT = 4096
@@ -59,6 +63,17 @@ def shortened(reason: str, longest: int = _LONGEST_TEXT) -> str:
     return reason[:longest]
 
 
+def check_depth(line: bytes | bytearray) -> None:
+    """Raise ``ValueError`` if a JSON text is nested too deeply."""
+    if line.count(b"[") + line.count(b"{") <= _MOST_DEPTH:
+        return
+    depth = 0
+    for bracket in re.findall(rb"[][{}]", _STRING.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > _MOST_DEPTH:
+            raise ValueError("an object is nested too deeply")
+
+
 def decoded(line: bytes | bytearray, *, stranger: bool = False) -> dict[str, Any]:
     """Return the object that a line holds. Raise ``ValueError`` for anything else.
 
@@ -66,9 +81,10 @@ def decoded(line: bytes | bytearray, *, stranger: bool = False) -> dict[str, Any
     """
     if stranger and line.count(b"[") + line.count(b"{") > _HELLO_BRACKETS:
         raise ValueError("an object is nested too deeply")
+    check_depth(line)
     try:
         said = json.loads(line)
-    except RecursionError:
+    except RecursionError:  # of a caller whose own stack is deep
         raise ValueError("an object is nested too deeply") from None
     if not isinstance(said, dict):
         raise ValueError(f"an object was expected, not {type(said).__name__}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...system.text import LONGEST, printable
 from ...tos.mark import tag
 from ..base import PeerLost, TransportError, TransportTimeout, ranks_text
 from .acceptor import Acceptor, accepted
@@ -64,8 +65,9 @@ def mesh(
                 socks[peer] = (_dial_floats if tagged else _dial)(transport, peer, where, terms)
             except (OSError, EOFError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
+                place = printable(f"{where[0][:LONGEST]}:{where[1]}")
                 raise PeerLost(
-                    f"rank {transport.rank} cannot connect to rank {peer} at {where[0]}:{where[1]}: {reason}"
+                    f"rank {transport.rank} cannot connect to rank {peer} at {place}: {reason}"
                 ) from error
         (_accept_floats if tagged else _accept)(transport, accepting, socks, terms)
         for peer, sock in socks.items():
@@ -197,7 +199,10 @@ def _accept_floats(
             address = transport.sockets()[peer].getpeername()[0]
         except OSError as error:  # it vanished after its message
             raise PeerLost(f"rank {peer} is lost: {error.strerror or error}") from error
-        expected[address, _PORT.unpack(port)[0]] = peer
+        place = address, *_PORT.unpack(port)
+        if place in expected:
+            raise TransportError(f"rank {peer} announced the address and port of rank {expected[place]}")
+        expected[place] = peer
     accepting.setblocking(False)
     poll = select.poll()
     poll.register(accepting, select.POLLIN)

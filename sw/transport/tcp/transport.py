@@ -28,6 +28,7 @@ from ..base import (
 )
 from .channel import Channel, Transfer
 from .control import Control
+from .line import check_depth
 
 _EXPLANATION = 1.0
 """Seconds that a rank waits for rank 0 to name the cause, after it lost a connection or timed out."""
@@ -115,7 +116,8 @@ class TcpTransport(Transport):
         self._alive()
         try:
             text = json.dumps(value, separators=(",", ":"))
-        except RecursionError:
+            check_depth(b'{"value":%b}' % text.encode())
+        except (RecursionError, ValueError):  # also JSON's for a value that contains itself
             raise TypeError("a value that is nested so deeply cannot be exchanged") from None
         control = self._control
 

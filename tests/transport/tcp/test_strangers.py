@@ -4,6 +4,7 @@
 import json
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -286,6 +287,18 @@ def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int, opened: byt
             assert line.receive() == [json.loads(said)]
 
 
+def test_two_ranks_with_one_port_for_floats(
+    tcp: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Same(struct.Struct):
+        def pack(self, *values: Any) -> bytes:
+            return super().pack(5000)
+
+    monkeypatch.setattr(mesh_module, "_PORT", Same("<H"))
+    for said in messages(tcp(3, lambda t: None, nic=None), TransportError):
+        assert "rank 2 announced the address and port of rank 1" in said
+
+
 def test_candidates_are_no_more_than_may_be(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor_module, "MAX_CANDIDATES", 4)
     with ExitStack() as stack:
@@ -366,6 +379,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
     ("noise", "text"),
     [
         (b"[" * 60_000 + b"\n", "an object is nested too deeply"),
+        (b'{"a\\"[":' + b"[" * 501 + b"]" * 501 + b"}\n", "an object is nested too deeply"),
         (b"{}\n", "no known object has the fields []"),
         (b'{"round": 1, "rank": 1}\n', "no known object has the fields ['rank', 'round']"),
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
