@@ -327,6 +327,8 @@ async def long_frames(tb, pauses):
         wire_form = sent(udp(payload("gradients", 64)))
         padding = 16_000 if SERIAL else 20_000
         stimuli += [Stimulus(wire_form + bytes(padding), name=f"padded with {padding} bytes"), *ones(2)]
+        longest = sent(udp(RATIOS["just above 1"](8960)))  # a block of more than 8 KiB
+        stimuli += [Stimulus(longest, verdict=Verdict.RESTORED), *ones(2)]
     passages = await tb.run(stimuli, pauses)
     long = verdicts(p for p in passages if len(p.stimulus.frame) > most)
     assert not TRANSMIT or long <= {Verdict.LONG, Verdict.BAD}
