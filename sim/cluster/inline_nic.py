@@ -9,8 +9,9 @@ from inceptionn.wire import GROUP_LANES
 from ..inline.model import US, InlineModel
 from ..inline.pair import SERIAL_WINDOW, WINDOW
 from ..nic_codec import NIC_VARIANTS
+from ..verilated.nic import DRAIN
 from .network.switch import WireFrame
-from .nics import DRAIN, Nic
+from .nics import Nic
 
 _SLICE = 5 * US
 _PATIENCE = 500 * US

@@ -26,8 +26,6 @@ from .network.switch import WireFrame
 
 _log = logging.getLogger(__name__)
 KINDS = ("rtl", "inline", "golden", "none")
-DRAIN = 128
-"""Cycles after which the counters include every frame, and the engines use every setting."""
 
 
 class Nic(ABC):
@@ -146,9 +144,7 @@ class RtlNic(Nic):
         return [output.data for output in wire], [(output.data, output.bad) for output in host]
 
     def _drain(self) -> None:
-        end = self._model.cycle + DRAIN
-        while self._model.cycle < end:
-            self._model.read(self.codec.registers["ID"].offset)
+        self._model.settle()
 
     def _read_word(self, address: int) -> int:
         return self._model.read(address)

@@ -19,6 +19,9 @@ from .gated import CLOCKS, gate
 from .module import VerilatedModule
 from .packets import Output, Packet, RunOptions
 
+DRAIN = 128
+"""Cycles after which the counters include every frame, and the engines use every setting."""
+
 
 class _Size(NamedTuple):
     """Engines per direction of a NIC, and lanes of each."""
@@ -90,6 +93,12 @@ class VerilatedNic(VerilatedModule):
     def beat_bytes(self) -> int:
         """Bytes of a beat of the streams."""
         return self.interface.data_bytes
+
+    def settle(self) -> None:
+        """Run until the counters include every frame, and the engines use every setting."""
+        end = self.cycle + DRAIN
+        while self.cycle < end:
+            self.read(self.codec.registers["ID"].offset)
 
     def exchange(
         self, transmit: Sequence[Packet], receive: Sequence[Packet], **options: Unpack[RunOptions]

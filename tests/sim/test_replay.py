@@ -80,6 +80,9 @@ class ModelNic:
             offset = self.codec.registers[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n
 
+    def settle(self) -> None:
+        """Count no frame late."""
+
     def read(self, address: int) -> int:
         for name in ("ID", "VERSION"):
             if address == self.codec.registers[name].offset:
