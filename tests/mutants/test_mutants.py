@@ -44,6 +44,36 @@ def test_a_proof_of_equivalence(mode: str, proved: bool) -> None:
     assert done.stdout.strip() == str(proved), done.stderr
 
 
+NINE = """
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Component, In, Out
+from inceptionn.hdl.parts.memory import BlockRam
+from inceptionn.hdl.verilog import to_rtlil
+from equivalent import equivalent, yosys
+
+class Nine(Component):
+    word: In(9)
+    out: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = BlockRam(9, 4)
+        m.d.comb += [ram.write.eq(1), ram.write_data.eq(self.word), self.out.eq(ram.read_data)]
+        return m
+
+text = to_rtlil(Nine(), "nine")
+text = yosys(f"read_rtlil <<text\\n{text}\\ntext", "proc; opt; memory_collect; opt_clean", "write_rtlil")
+"""
+
+
+@pytest.mark.parametrize(("bit", "proved"), [(7, False), (8, True)])
+def test_a_proof_beside_a_memory(bit: int, proved: bool) -> None:
+    """Of the nine bits that a memory returns, eight leave."""
+    change = f"mutate -mode inv -module nine.core.ram -cell memory -port RD_DATA -portbit {bit}"
+    done = run(f"{NINE}\nprint(equivalent(text, {change!r}, 'nine'))")
+    assert done.stdout.strip() == str(proved), done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -43,10 +43,10 @@ from inceptionn.hdl.frame.flow_table import FLOW_SETS
 from inceptionn.hdl.serial.frame_store import FrameStore
 from inceptionn.sim.golden import EngineConfig, FlowTable, transmit
 from inceptionn.sim.golden.cases import bf16, receive_sequences, transmit_sequences
-from inceptionn.sim.golden.packets import MINIMUM_FRAME, ethernet, tcp, udp
+from inceptionn.sim.golden.packets import MINIMUM_FRAME, SYN, ethernet, tcp, udp
 from inceptionn.sim.golden.values import KINDS, bf16_payload, payload
 from inceptionn.sim.runner import bench_parameters
-from inceptionn.sim.traffic import host_frames, wire_frames
+from inceptionn.sim.traffic import host_frames, sharing_flows, wire_frames
 from inceptionn.wire import (
     BURST_BYTES,
     DEFAULT_K,
@@ -217,6 +217,18 @@ async def wrong_ethertypes(tb):
     await tb.run(list(ethertypes(arriving)))
 
 
+@ENGINE.test(skip=not BF16)
+async def wrong_tos(tb):
+    """Check several ToS bytes for bf16 lanes, and each with a bit wrong."""
+    stimuli = []
+    for tos in (bf16.TOS, 0x55, 0xAA, 0xD3):
+        config = replace(DEFAULT, bf16_tos=tos, tos_mask=0xFF)
+        frame = arriving(udp(bf16_payload("gradients", 128), tos=tos), config)
+        for found in (tos, *(tos ^ 1 << bit for bit in range(8))):
+            stimuli.append(Stimulus(frame[:15] + bytes([found]) + frame[16:], config=config))
+    await tb.run(stimuli)
+
+
 @ENGINE.test(skip=not TRANSMIT)
 async def flows_in_both_ways(tb):
     """Every bit of a flow's key as it is stored, in both ways of the table."""
@@ -319,6 +331,12 @@ async def long_frames(tb, pauses):
         tagged = random.random() < 0.5 or BF16 or not TRANSMIT
         stimuli += [long_frame(size, tagged, bad=random.random() < 0.3), *ones(3)]
         stimuli += [Stimulus(arriving(udp(make("gradients", 64), tos=tos))) for tos, make in MAKERS]
+    if TRANSMIT:
+        stimuli += [replace(long_frame(most + 1, True), config=replace(DEFAULT, enable=False)), *ones(2)]
+    if BF16:
+        lanes = np.full(2240, 2.0**10, "<f4")
+        lanes[:112] = 0  # the rest is raw: the packet that leaves has more than 8 KiB
+        stimuli += [Stimulus(udp(lanes.tobytes()), verdict=Verdict.COMPRESSED), *ones(2)]
     if SERIAL:
         longest = FrameStore.LONGEST
         for size in (longest - 1, longest, longest + 1, longest + 4, 4 * longest):
@@ -331,7 +349,7 @@ async def long_frames(tb, pauses):
         stimuli += [Stimulus(longest, verdict=Verdict.RESTORED), *ones(2)]
     passages = await tb.run(stimuli, pauses)
     long = verdicts(p for p in passages if len(p.stimulus.frame) > most)
-    assert not TRANSMIT or long <= {Verdict.LONG, Verdict.BAD}
+    assert not TRANSMIT or long <= {Verdict.LONG, Verdict.BAD, Verdict.DISABLED}
 
 
 @ENGINE.test(skip=BF16)
@@ -452,14 +470,19 @@ async def output_stalled_for_long(tb):
 @ENGINE.test()
 async def reset_in_the_middle(tb):
     """Check that what is inside at reset never comes out, that flows are forgotten, and what follows."""
+    flows = [flow._asdict() for _ in range(24) for flow in sharing_flows(random, 1)] if TRANSMIT else []
     if TRANSMIT:
         await tb.run([Stimulus(tcp(payload("gradients", 64), sequence=3), name="teaches phase 3")])
+        await tb.run([Stimulus(tcp(b"", sequence=3, flags=SYN, **flow)) for flow in flows])
     for cycles in (20, 45, 90):
         while not tb.dut.s_axis_tready.value:
             await ClockCycles(tb.dut.aclk, 1)
         await tb.send(Stimulus(arriving(udp(payload("gradients", lanes)))) for lanes in (365, 1000, 2304))
         await ClockCycles(tb.dut.aclk, cycles)
         await tb.reset()
+    config = replace(DEFAULT, learn_phases=False)
+    unknown = [tcp(payload("gradients", 64), sequence=4, **flow) for flow in flows]
+    await tb.run([Stimulus(frame, config=config, verdict=Verdict.UNKNOWN_FLOW) for frame in unknown])
     verdict = Verdict.COMPRESSED if TRANSMIT else Verdict.RESTORED
     await tb.run([Stimulus(arriving(tcp(payload("gradients", 64))), verdict=verdict)])
     await tb.run(mixture(30))
