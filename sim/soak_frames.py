@@ -173,7 +173,7 @@ def soak(nic: VerilatedNic, direction: Direction, codec: str, number: int, seed:
     for name in ("FRAMES_IN", "FRAMES_OUT"):
         expected[f"{prefix}_{name}"] = CHUNK
     expected.update({f"{prefix}_{verdict.name}": verdicts[verdict.name] for verdict in VERDICTS[direction]})
-    nic.settle()
+    nic.drain()
     for name, amount in expected.items():
         found = read_counter(nic, name, known)
         if found != amount:

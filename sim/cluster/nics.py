@@ -144,7 +144,7 @@ class RtlNic(Nic):
         return [output.data for output in wire], [(output.data, output.bad) for output in host]
 
     def _drain(self) -> None:
-        self._model.settle()
+        self._model.drain()
 
     def _read_word(self, address: int) -> int:
         return self._model.read(address)

@@ -42,7 +42,7 @@ def reconcile(nic: VerilatedNic, totals: Totals) -> int:
     if totals.bf16:
         expected |= {"TX_COMPRESSED_BF16": totals.bf16_frames, "TX_LANES_BF16": totals.bf16_lanes}
         expected["RX_RESTORED_BF16"] = totals.bf16_frames
-    nic.settle()
+    nic.drain()
     for name, count in expected.items():
         found = read_counter(nic, name, codec)
         if found != count:

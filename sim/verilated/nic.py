@@ -94,7 +94,7 @@ class VerilatedNic(VerilatedModule):
         """Bytes of a beat of the streams."""
         return self.interface.data_bytes
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Run until the counters include every frame, and the engines use every setting."""
         end = self.cycle + DRAIN
         while self.cycle < end:

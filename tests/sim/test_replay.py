@@ -80,7 +80,7 @@ class ModelNic:
             offset = self.codec.registers[f"{prefix}_{name}"].offset
             self.counters[offset] = self.counters.get(offset, 0) + n
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Count no frame late."""
 
     def read(self, address: int) -> int:
