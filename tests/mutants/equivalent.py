@@ -67,14 +67,14 @@ def _cut(rtlil: str) -> list[str]:
     inputs = [f"{wire} input {number} \\{name}" for number, name in enumerate(_INPUTS.split(), 1)]
     box = ["attribute \\blackbox 1", "module \\memory_box", *inputs, f"{wire} output 10 \\RD_DATA", "end"]
     return [
-        "memory_map -rom-only; setattr -unset init w:*; chtype -set memory_box t:$mem_v2",
+        "memory_map -rom-only; chtype -set memory_box t:$mem_v2",
         "read_rtlil <<box", *box, "box", "expose -evert t:memory_box; delete =memory_box",
     ]  # fmt: skip
 
 
 def _proved(rtlil: str, change: str, top: str, passes: str) -> bool:
     read = f"read_rtlil <<rtlil\n{rtlil}\nrtlil"
-    flat = [f"hierarchy -check -top {top}; flatten; {passes}", *_cut(rtlil), f"rename {top}"]
+    flat = [f"hierarchy -check -top {top}; flatten; setattr -unset init w:*; {passes}", *_cut(rtlil), f"rename {top}"]
     gold, gate = ([*flat[:-1], f"{flat[-1]} {name}"] for name in ("gold", "gate"))
     answer = yosys(
         read, *gold, "design -stash gold", read, change, *gate,
