@@ -204,7 +204,7 @@ async def every_verdict(tb, pauses):
 async def cut_anywhere(tb, pauses):
     """Check a tagged frame that ends after any of its first 130 bytes, with good frames in between."""
     data = payload("gradients", 40 if TRANSMIT else 120)
-    stimuli = cut_frames(data, arriving)[:: 3 if BF16 else 1]
+    stimuli = cut_frames(data, arriving)[:: 3 if BF16 and pauses != "none" else 1]
     random.shuffle(stimuli)
     passages = await tb.run(with_good_between(stimuli, 9, lambda: arriving(udp(data))), pauses)
     malformed = sum(passage.result.verdict is Verdict.MALFORMED for passage in passages)
@@ -410,6 +410,8 @@ def of_both_types() -> list[Stimulus]:
         size, kind = random.choice([64, 1448, random.randrange(64, 1448, 4)]), random.choice(list(KINDS))
         is_bf16, vlan, make = random.random() < 0.5, random.choice([None, 7]), random.choice([tcp, udp])
         data = bf16_payload(kind, size // 2) if is_bf16 else payload(kind, size // 4, number)
+        if random.random() < 0.3:
+            data = of_code(size, random.randrange(RAW_CODE + 1), is_bf16)
         frame = make(data, tos=random.choice([bf16.TOS if is_bf16 else TOS] * 4 + [0]), vlan=vlan)
         if not TRANSMIT and random.random() < 0.8:
             frame = transmit(frame, DEFAULT, flows).frame
