@@ -74,7 +74,11 @@ def _cut(rtlil: str) -> list[str]:
 
 def _proved(rtlil: str, change: str, top: str, passes: str) -> bool:
     read = f"read_rtlil <<rtlil\n{rtlil}\nrtlil"
-    flat = [f"hierarchy -check -top {top}; flatten; setattr -unset init w:*; {passes}", *_cut(rtlil), f"rename {top}"]
+    flat = [
+        f"hierarchy -check -top {top}; flatten; setattr -unset init w:*; {passes}",
+        *_cut(rtlil),
+        f"rename {top}",
+    ]
     gold, gate = ([*flat[:-1], f"{flat[-1]} {name}"] for name in ("gold", "gate"))
     answer = yosys(
         read, *gold, "design -stash gold", read, change, *gate,
