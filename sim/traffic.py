@@ -97,7 +97,7 @@ def _count(source: random.Random, long_share: float) -> int:
 
 
 def good(source: random.Random, long_share: float = 0.01, flows: Sequence[Flow] = ()) -> bytes:
-    """Make a frame with right lengths and checksums, half of them of ``flows``; most tagged and eligible."""
+    """Make a frame with right lengths and checksums. Most are tagged and eligible, half of some ``flows``."""
     payload = lanes(source, _count(source, long_share))
     if source.random() < 0.04:
         payload += source.randbytes(source.randint(1, 3))
@@ -188,7 +188,7 @@ def _marked(source: random.Random, frame: bytes | bytearray) -> Frame:
 
 
 def near_ambiguous(frame: bytes, config: EngineConfig, wrong: int = 0) -> bytes:
-    """Give ``frame`` the wrong L4 checksum with which that of its wire form is right, or off by ``wrong``.
+    """Give ``frame`` a wrong TCP or UDP checksum, so that its wire form has the right one, or ``wrong`` more.
 
     A frame that would not leave compressed, on an empty flow table, stays as it is.
     """

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`Cluster`: hosts, NICs and switch, as a context manager."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -251,24 +250,21 @@ class Cluster(Namespaces):
             )  # fmt: skip
         return reports
 
-    def close(self) -> None:
-        """End the hosts' processes, then the NICs, and remove everything. A second call does nothing."""
-        try:
-            super().close()
-        finally:
-            if self._registers is not None and os.getpid() == self._pid:
-                self._registers.close()
-                self._registers = None
-            for pump in self.pumps:
-                pump.stop()
-            for tap in self._taps:
-                tap.close()
-            for pcap in self._pcaps:
-                with suppress(OSError):
-                    pcap.close()
-            for nic in self.nics:
-                nic.close()
-            if self.switch is not None:
-                self.switch.close()
-                self.switch = None
-            self.pumps, self._taps, self._pcaps, self.nics = [], [], [], []
+    def _leave(self) -> None:
+        """End the NICs, after the hosts' processes."""
+        if self._registers is not None:
+            self._registers.close()
+            self._registers = None
+        for pump in self.pumps:
+            pump.stop()
+        for tap in self._taps:
+            tap.close()
+        for pcap in self._pcaps:
+            with suppress(OSError):
+                pcap.close()
+        for nic in self.nics:
+            nic.close()
+        if self.switch is not None:
+            self.switch.close()
+            self.switch = None
+        self.pumps, self._taps, self._pcaps, self.nics = [], [], [], []

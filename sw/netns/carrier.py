@@ -48,12 +48,12 @@ class _Way:
 def carry(delay: float, loss: float, numbers: list[int]) -> None:
     """Carry frames between descriptors of TAP devices, two for each cable, until standard input ends."""
     random.seed(1)
-    print("carrying", flush=True)
     low = [os.dup(number) for number in numbers]  # `select` takes no large ones
     pairs = list(zip(low[::2], low[1::2], strict=True))
     ways = {source: _Way(source, sink) for pair in pairs for source, sink in (pair, pair[::-1])}
     sources = set(ways)
     wait: float | None = None
+    print("carrying", flush=True)
     while True:
         ready, _, _ = select.select([0, *sources], [], [], wait)
         if 0 in ready:

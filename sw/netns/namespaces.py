@@ -172,6 +172,9 @@ class Namespaces:
     def _join(self) -> None:
         """Join the hosts, in a subclass."""
 
+    def _leave(self) -> None:
+        """Free what `_join` has made beside the namespaces, which have gone by then."""
+
     def __exit__(self, *error: object) -> None:
         self.close()
 
@@ -193,8 +196,11 @@ class Namespaces:
                 registry.release(number)
             atexit.unregister(self.close)
         finally:
-            if main:
-                for number, handler in self._handlers.items():
-                    signal.signal(number, handler)
-                self._handlers.clear()
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            try:
+                self._leave()
+            finally:
+                if main:
+                    for number, handler in self._handlers.items():
+                        signal.signal(number, handler)
+                    self._handlers.clear()
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hosts joined by a switch whose ports have a rate: links, a bridge, tc on both ends of each link."""
 
-import os
-
 from ..system.integers import integer
 from .cables import Cables
 from .iproute import NetworkError, batch, ip
@@ -118,14 +116,10 @@ class Network(Namespaces):
         if self._cables is not None:
             self._cables.start()
 
-    def close(self) -> None:
-        """Remove everything; do nothing at a second call, or in a forked process."""
-        try:
-            super().close()
-        finally:
-            if self._cables is not None and os.getpid() == self._pid:
-                self._cables.close()
-                self._cables = None
+    def _leave(self) -> None:
+        if self._cables is not None:
+            self._cables.close()
+            self._cables = None
 
     def _discipline(self, device: str) -> list[str]:
         """Return tc commands for one device."""

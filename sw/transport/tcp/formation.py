@@ -161,13 +161,19 @@ def _check_equal(hellos: Sequence[dict[str, Any]]) -> None:
 
 def _agreed_latency(transport: TcpTransport) -> float:
     """Return the longest latency that any rank has seen, the same at all."""
-    answers = transport.exchange({"latency": transport._control.latency})
+    answers = _told(transport, {"latency": transport._control.latency}, _LATENCY, "latency")
+    return float(max(answer["latency"] for answer in answers))
+
+
+def _told(transport: TcpTransport, said: dict[str, Any], form: Form, what: str) -> list[dict[str, Any]]:
+    """Return what all ranks say. Raise `TransportError`, with the rank's number, if one has not this form."""
+    answers = transport.exchange(said)
     for rank, answer in enumerate(answers):
         try:
-            checked(answer, _LATENCY)
+            checked(answer, form)
         except (TypeError, ValueError):
-            raise TransportError(f"rank {rank} sent a malformed latency: {brief(answer)}") from None
-    return float(max(answer["latency"] for answer in answers))
+            raise TransportError(f"rank {rank} sent a malformed {what}: {brief(answer)}") from None
+    return answers
 
 
 def _find_nics(transport: TcpTransport, tos: int, needed: bool) -> None:
@@ -291,15 +297,9 @@ def _all_have(transport: TcpTransport, known: str | None, found: Sequence[object
     """
     peers = [peer for peer in range(transport.size) if peer != transport.rank]
     heard = [peer for peer, what in zip(peers, found, strict=bool(found)) if what is not None]
-    answers = transport.exchange({"found": known, "heard": heard})
-    seen: set[int] = set()
-    for rank, answer in enumerate(answers):
-        try:
-            seen.update(checked(answer, _FINDING)["heard"])
-        except (TypeError, ValueError):
-            raise TransportError(
-                f"rank {rank} sent a malformed answer to the search for NICs: {brief(answer)}"
-            ) from None
+    said = {"found": known, "heard": heard}
+    answers = _told(transport, said, _FINDING, "answer to the search for NICs")
+    seen = {peer for answer in answers for peer in answer["heard"]}
     if known is None or any(answer["found"] != known for answer in answers) or len(seen) < transport.size:
         return False
     if len(heard) < len(peers):
