@@ -17,7 +17,7 @@ from inceptionn.hdl.yosys import yosys_path
 LIMIT_S = 120
 """Processor time of one proof."""
 _INPUTS = "RD_CLK RD_EN RD_ARST RD_SRST RD_ADDR WR_CLK WR_EN WR_ADDR WR_DATA"
-_SIZES = re.compile(r"cell \$mem_v2 .*?^  end$", re.MULTILINE | re.DOTALL)
+_MEMORY = re.compile(r"cell \$mem_v2 .*?^  end$", re.MULTILINE | re.DOTALL)
 
 
 def yosys(*commands: str, options: str = "-q", limit_s: int = 0) -> str:
@@ -53,13 +53,14 @@ _BITS = "simplemap; opt_clean -purge; setundef -undriven -zero;"
 
 
 def _cut(rtlil: str) -> list[str]:
-    """Turn memories into ports: outputs are inputs, the same on both sides, and inputs outputs.
+    """Return commands that make ports of memories: an input of each output, and an output of each input.
 
-    ``expose`` gives a port the width that the black box has, so that must be no less than any memory's.
+    Both sides then get the same words, and what they give to a memory is compared. ``expose`` gives a port
+    the width that the black box has, so that must be no less than any memory's.
     """
     sizes = [
         int(width) * int(ports)
-        for cell in _SIZES.findall(rtlil)
+        for cell in _MEMORY.findall(rtlil)
         for width in re.findall(r"parameter \\WIDTH (\d+)", cell)
         for ports in re.findall(r"parameter \\(?:RD|WR)_PORTS (\d+)", cell)
     ]
@@ -74,12 +75,8 @@ def _cut(rtlil: str) -> list[str]:
 
 def _proved(rtlil: str, change: str, top: str, passes: str) -> bool:
     read = f"read_rtlil <<rtlil\n{rtlil}\nrtlil"
-    flat = [
-        f"hierarchy -check -top {top}; flatten; setattr -unset init w:*; {passes}",
-        *_cut(rtlil),
-        f"rename {top}",
-    ]
-    gold, gate = ([*flat[:-1], f"{flat[-1]} {name}"] for name in ("gold", "gate"))
+    flat = [f"hierarchy -check -top {top}; flatten; setattr -unset init w:*; {passes}", *_cut(rtlil)]
+    gold, gate = ([*flat, f"rename {top} {name}"] for name in ("gold", "gate"))
     answer = yosys(
         read, *gold, "design -stash gold", read, change, *gate,
         "design -copy-from gold gold", "equiv_make gold gate miter", "hierarchy -top miter",
