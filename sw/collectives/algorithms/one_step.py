@@ -29,12 +29,19 @@ def fits(form: WireForm, count: int, bound: float | None) -> TypeGuard[Compresse
     """Tell whether sums of ``count`` lanes are made in one step. All ranks find the same.
 
     ``bound``: of a codec whose scale follows the values, so that sums are exact and the way never shows; else
-    None. Far away, what is sent may take as long as the latency of the ring's other 2 n - 3 steps. Half a bit
-    of each lane is counted for each halving of the bound.
+    None.
     """
-    if not isinstance(form, Compressed):
-        return False
-    ranks, latency = form.transport.size, form.transport.latency
+    return isinstance(form, Compressed) and is_faster(
+        count, form.transport.size, form.transport.latency, bound
+    )
+
+
+def is_faster(count: float, ranks: int, latency: float, bound: float | None) -> bool:
+    """Tell whether one step is taken to be faster than a ring, for ``count`` lanes of each rank.
+
+    ``latency``: seconds one way. Far away, what is sent may take as long as the latency of the ring's other
+    2 n - 3 steps. Half a bit of each lane is counted for each halving of the ``bound``.
+    """
     sent = count * (ranks - 1)
     if sent <= MOST_SENT or sent > MOST_FAR or bound is None or latency < FAR:
         return sent <= MOST_SENT

@@ -119,9 +119,10 @@ def pays(
     form = replace(
         form, bf16_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
+        exact=2.0**-bound if where == "software" and scaling == "auto" and not narrow else None,
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-    local = _local(scene, ratio_of(local_ratio, coarse, local_bound, scaling, "--local-ratio"))
+    local = _local(scene, ratio_of(local_ratio, coarse, local_bound, scaling, "--local-ratio"), local_bound)
     scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():
@@ -178,11 +179,13 @@ def _codec(k: int, variant: Variant, deflated: bool) -> StreamCodec:
     return Deflated(codec) if deflated else codec
 
 
-def _local(scene: Scenario, ratio: RatioAt) -> Prediction | None:
-    """Predict local updates, whose differences have a ratio of their own; None without them."""
+def _local(scene: Scenario, ratio: RatioAt, bound: int) -> Prediction | None:
+    """Predict local updates, whose differences have a ratio and bound of their own; None without them."""
     if scene.local_steps == 1:
         return None
-    return predict(replace(scene, form=replace(scene.form, ratio=_at(ratio, scene.nodes))))
+    exact = None if scene.form.exact is None else 2.0**-bound
+    form = replace(scene.form, ratio=_at(ratio, scene.nodes), exact=exact)
+    return predict(replace(scene, form=form))
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:

@@ -92,7 +92,8 @@ class Form:
     software; None elsewhere. ``engine``: bits per second that a NIC's engines take; ``cable``: those between
     host and inline device. ``widen``: bytes per second at which bf16 gradients become fp32 and return
     in passes of their own; None where nothing does. ``bf16_lanes``: whether engines take bf16 gradients as
-    lanes of 16 bits.
+    lanes of 16 bits. ``exact``: the bound of a software codec whose sums are exact and whose scale follows
+    the values, so that sums of few values may take one step; else None.
     """
 
     where: Where = "none"
@@ -103,6 +104,7 @@ class Form:
     cable: float = CABLE_RATE
     widen: float | None = None
     bf16_lanes: bool = False
+    exact: float | None = None
 
     @property
     def of_bf16(self) -> Form:

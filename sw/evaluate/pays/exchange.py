@@ -114,6 +114,25 @@ def ring(
     return Exchange(**{name: float(value) for name, value in found.items()}, parts=[])  # JSON knows no NumPy
 
 
+def one_step(size: float, ranks: int, link: Link, host: Host, form: Form) -> Exchange:
+    """Model an all-reduce in which ``ranks`` send all ``size`` bytes to each other and add what arrives."""
+    others, coder = ranks - 1, form.coder
+    code = size / coder.compress + ranks * size / coder.decompress_add if coder else others * size / host.add
+    stack = others * (form.stack_bytes(size, 1) / host.stack + host.message)
+    wire = others * form.wire(link, size, 1)
+    return Exchange(
+        link=max(0.0, wire - 8 * link.burst / link.bandwidth), processor=_share(host, ranks) * (code + stack),
+        chain=code + max(wire, stack) + link.latency, latency=link.latency + others * host.message,
+        wire_bytes=wire * link.bandwidth / 8,
+    )  # fmt: skip
+
+
+def agreement(link: Link, form: Form) -> Exchange:
+    """Model the agreement before data move, where software compresses: to rank 0, and back."""
+    seconds = 2 * link.latency if form.where == "software" else 0.0
+    return Exchange(chain=seconds, latency=seconds)
+
+
 def _share(host: Host, hosts: int) -> float:
     """Return the seconds of the exchange per second of one host's processor time."""
     return 1.0 if host.shared is None else max(1.0, hosts / host.shared)

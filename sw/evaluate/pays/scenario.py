@@ -6,8 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 from ...collectives import default_group_size
+from ...collectives.algorithms.one_step import is_faster
 from .costs import Form, Host, Link
-from .exchange import Exchange, hierarchical, parameter_server, ring, worker_aggregator
+from .exchange import (
+    Exchange,
+    agreement,
+    hierarchical,
+    one_step,
+    parameter_server,
+    ring,
+    worker_aggregator,
+)
 
 Dtype = Literal["float32", "bfloat16"]
 """Type of the gradients' values as they are exchanged."""
@@ -199,9 +208,20 @@ class Prediction:
         return [text for text, holds in told.items() if holds] or ["the exchange is no faster with the codec"]
 
 
+def takes_one_step(scene: Scenario, size: float, form: Form) -> bool:
+    """Tell whether the collectives add a bucket of ``size`` bytes of values in one step, not in a ring."""
+    count = size / form.bytes_per_value
+    return form.exact is not None and is_faster(count, scene.nodes, scene.link.latency, form.exact)
+
+
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:
-    """Return one exchange of a step, of a bucket of ``size`` bytes of values as ``form`` counts them."""
+    """Return one exchange of a step, of a bucket of ``size`` bytes of values as ``form`` counts them.
+
+    It follows an `agreement`.
+    """
     link = replace(scene.link, latency=scene.link.latency + form.delay(scene.link))
+    if topology == "ring" and takes_one_step(scene, size, form):
+        return one_step(size, scene.nodes, link, scene.host, form)
     if topology == "ring":
         return ring(size, scene.nodes, link, scene.host, form)
     if topology == "hierarchical":
@@ -222,7 +242,9 @@ def predict(scene: Scenario) -> Prediction:
     every = scene.local_steps
 
     def option(name: str, size: float, form: Form, topology: Topology) -> Option:
-        exchange = exchange_of(scene, size / scene.buckets, form, topology).times(scene.buckets)
+        moving = exchange_of(scene, size / scene.buckets, form, topology)
+        agreeing = agreement(scene.link, form).times(1 if every == 1 else 2)  # local updates confirm the end
+        exchange = Exchange.of(agreeing, moving).times(scene.buckets)
         step = scene.compute + max(0.0, exchange.seconds / every - scene.overlap * scene.compute)
         return Option(name if every == 1 else f"{name}, every {every} steps", exchange, step)
 

@@ -3,14 +3,16 @@
 
 In a step of a ring a host sends on what it received in the step before. It starts when it is free and its
 predecessor's block has arrived: ``ready[i] = max(ready[i], ready[i - 1]) + time[i]``, computed for all hosts
-at once. O(hosts x steps); 10,000 hosts in one ring take seconds, in groups of 100 milliseconds.
+at once. In an agreement, and in a sum of one step, each waits for all. O(hosts x steps); 10,000 hosts in one
+ring take seconds, in groups of 100 milliseconds.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from .scenario import Scenario, exchange_of
+from .exchange import Exchange, agreement
+from .scenario import Scenario, exchange_of, takes_one_step
 
 MOST_JITTER = 100
 """Most mean delay, in steps."""
@@ -46,15 +48,19 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     if not 0 <= jitter <= MOST_JITTER:
         raise ValueError(f"jitter must be 0 to {MOST_JITTER}, not {jitter!r}")
     size, form = scene.coded
-    found = exchange_of(scene, size / scene.buckets, form, scene.topology)
+    bucket = size / scene.buckets
+    found = exchange_of(scene, bucket, form, scene.topology)
     group = scene.nodes if scene.topology == "ring" else scene.groups_of
     if scene.nodes % group:
         raise ValueError(f"a simulated group must divide the {scene.nodes} nodes, not {group}")
-    # Axis (0: across groups), the exchange, and its steps, in the order in which they run.
-    rings = [(1, found, 2 * (group - 1))]
+    # Axis (0: across groups; None: all hosts), the exchange, and its steps, in the order in which they run.
+    one_step = scene.topology == "ring" and takes_one_step(scene, bucket, form)
+    rings: list[tuple[int | None, Exchange, int]]
+    rings = [(None, found, 1)] if one_step else [(1, found, 2 * (group - 1))]
     if scene.topology == "hierarchical":
         steps = (group - 1, 2 * (scene.nodes // group - 1), group - 1)
         rings = list(zip((1, 0, 1), found.parts, steps, strict=True))
+    rings.insert(0, (None, agreement(scene.link, form), int(form.where == "software")))
     levels = [(axis, part.seconds / count, count) for axis, part, count in rings if count]
     work = scene.nodes * scene.buckets * sum(count for *_, count in levels)
     if work > MOST_STEPS:
@@ -67,7 +73,7 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     ready = np.zeros((scene.nodes // group, group))
     for axis, each, count in levels * scene.buckets:
         for _ in range(count):
-            np.maximum(ready, np.roll(ready, 1, axis), out=ready)
+            np.maximum(ready, ready.max() if axis is None else np.roll(ready, 1, axis), out=ready)
             ready += each
             if jitter:
                 ready += jitter * each * random.standard_exponential(ready.shape)

@@ -17,6 +17,12 @@ NIC = Form("nic", constant(8.0))
 GOOD = Scenario(98e6, 0.1, 4, Link(1e9), NIC, host=Host(5e9, 5e9, 50e-6))
 
 
+FAR_AWAY = replace(
+    GOOD, size=1.89e6, link=Link(50e6, 0.01), form=Form("software", constant(9.2), FAST, exact=2**-10)
+)
+"""0.47 million values, and 20 ms for a round trip between two hosts."""
+
+
 def scene(**changes: Any) -> Scenario:
     return replace(GOOD, **changes)
 
@@ -61,6 +67,19 @@ def test_local_updates_share_an_exchange() -> None:
     assert allowed == pytest.approx(every.compressed.step / local.compressed.step)
     assert 'At equal numbers of steps "ring, NIC, every 16 steps" ends soonest' in answer
     assert "unless it needs more than" in answer
+
+
+def test_far_away_software_agrees_and_takes_one_step() -> None:
+    """Within 10 % of what `inceptionn bench slow-links` measured: 137 ms, and with local updates 136."""
+    every_step = predict(FAR_AWAY).compressed.exchange
+    assert every_step.seconds == pytest.approx(0.137, rel=0.1)
+    coarse = replace(FAR_AWAY.form, ratio=constant(10.6), exact=2**-6)
+    local = replace(FAR_AWAY, form=coarse, local_steps=16)
+    assert predict(local).compressed.exchange.seconds == pytest.approx(0.136, rel=0.1)
+    ring = replace(local, form=replace(coarse, exact=None))
+    # Five steps fewer, of which one sends twice as much.
+    gain = predict(ring).compressed.exchange.latency - predict(local).compressed.exchange.latency
+    assert gain == pytest.approx(5 * 0.01, rel=0.02)
 
 
 def test_inline_devices_store_what_they_delay() -> None:
@@ -127,7 +146,15 @@ def test_impossible_values_are_named(changes: dict[str, Any], text: str) -> None
 
 
 @pytest.mark.parametrize(
-    "changes", [{"nodes": 64}, {"nodes": 64, "topology": "hierarchical", "group": 8}, {"buckets": 3}]
+    "changes",
+    [
+        {"nodes": 64},
+        {"nodes": 64, "topology": "hierarchical", "group": 8},
+        {"buckets": 3},
+        {"form": FAR_AWAY.form, "buckets": 3},
+        {"form": FAR_AWAY.form, "nodes": 64, "topology": "hierarchical", "group": 8},
+        {"form": FAR_AWAY.form, "link": FAR_AWAY.link, "size": 1e6},
+    ],
 )
 def test_without_jitter_the_simulation_is_the_closed_form(changes: dict[str, Any]) -> None:
     chosen = scene(**changes)
