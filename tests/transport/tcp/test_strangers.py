@@ -380,6 +380,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
     [
         (b"[" * 60_000 + b"\n", "an object is nested too deeply"),
         (b'{"a\\"[":' + b"[" * 501 + b"]" * 501 + b"}\n", "an object is nested too deeply"),
+        (b"[" * 501 + b'"' + b'\\"' * (1 << 20) + b"\\\n", "an object is nested too deeply"),
         (b"{}\n", "no known object has the fields []"),
         (b'{"round": 1, "rank": 1}\n', "no known object has the fields ['rank', 'round']"),
         (b'{"round": "x", "rank": 1, "value": 1}\n', "the field 'round' cannot be 'x'"),
