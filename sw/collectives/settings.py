@@ -177,6 +177,7 @@ class Checked:
         return {
             "op": settings.op.value,
             "codec": None if self.codec is None else self.codec.name,
+            "codec's absolute_bound": None if self.codec is None else self.codec.absolute_bound,
             "path": settings.path,
             "algorithm": settings.algorithm,
             "scale": settings.scale,

@@ -398,11 +398,25 @@ class Grid(Half):
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_bound_that_is_none(threads: Group, bound: float) -> None:
-    own = type("Own", (Half,), {"absolute_bound": bound, "name": f"bound {bound}"})()
+def test_a_bound_that_is_not_positive_and_finite(threads: Group, bound: float) -> None:
+    own = type("Own", (Half,), {"absolute_bound": 1.0})
     x = np.ones(100, np.float32)
-    for said in messages(threads(2, lambda t: allreduce_comp(t, x, x.copy(), codec=own)), ValueError):
+    threads(2, lambda t: allreduce_comp(t, x, x.copy(), codec=own()))  # the type is known from now on
+    own.absolute_bound = bound
+    for said in messages(threads(2, lambda t: allreduce_comp(t, x, x.copy(), codec=own())), ValueError):
         assert "must be None or a finite number above 0" in said
+
+
+def test_ranks_with_bounds_of_their_own(threads: Group) -> None:
+    """Of equal names; the bound decides which scale ranks have, and which way they take."""
+    x = np.ones(100, np.float32)
+
+    def call(t: Transport) -> None:
+        own = type("Own", (Half,), {"absolute_bound": 2.0 ** -(6 + t.rank)})()
+        allreduce_comp(t, x, x.copy(), codec=own)
+
+    for said in messages(threads(2, call), MismatchError):
+        assert said == "codec's absolute_bound differs: rank 0 has 0.015625, rank 1 has 0.0078125"
 
 
 def test_a_codec_with_an_absolute_bound_is_scaled(group: Group) -> None:

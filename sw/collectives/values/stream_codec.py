@@ -74,11 +74,14 @@ def check_codec(codec: Any) -> StreamCodec:
     if isinstance(codec, _OURS):
         return codec
     found = _whole(codec)
+    ours = StreamCodec in type(found).__mro__
+    if ours:
+        _check_bound(found)
     known = _examined.setdefault(type(found), set())
     if found.name not in known:
         examine(found)
         known.add(found.name)
-    return found if StreamCodec in type(found).__mro__ else _Adapted(found)
+    return found if ours else _Adapted(found)
 
 
 def _whole(codec: Any) -> StreamCodec:
@@ -97,17 +100,20 @@ def _whole(codec: Any) -> StreamCodec:
     return found
 
 
+def _check_bound(codec: StreamCodec) -> None:
+    bound = codec.absolute_bound
+    if bound is not None and not 0 < bound < math.inf:
+        raise ValueError(
+            f"absolute_bound of {codec.name} must be None or a finite number above 0, not {bound!r}"
+        )
+
+
 def examine(codec: StreamCodec) -> None:
     """Test a codec with some arrays. Raise ``TypeError``, or ``ValueError`` for a property that fails.
 
     What a codec that rounds at random loses differs in each call, and is not compared.
     """
     _whole(codec)
-    bound = getattr(codec, "absolute_bound", None)
-    if bound is not None and not 0 < bound < math.inf:
-        raise ValueError(
-            f"absolute_bound of {codec.name} must be None or a finite number above 0, not {bound!r}"
-        )
     values = np.random.default_rng(1).normal(scale=0.01, size=3000).astype(np.float32)
     for x in (values, values[:1], values[:0], np.zeros(100, np.float32)):
         most = codec.max_compressed_size(x.size)
