@@ -60,7 +60,6 @@ def test_bits_are_a_rings(
                 one_step, messages = results(threads, x, op=op, codec=codec, scale=scale)
                 with monkeypatch.context() as patch:
                     patch.setattr(module, "MOST_SENT", -1)
-                    patch.setattr(module, "MOST_FAR", -1)
                     ring, others = results(threads, x, op=op, codec=codec, scale=scale)
             assert len(set(one_step)) == 1
             assert one_step == ring
@@ -102,6 +101,25 @@ def test_far_away_more_lanes_take_one_step(
         found, sent = results(threads, x, codec=PLANES, sub_block=20_000)
     assert found == ring
     assert sent == {messages} if messages else min(sent) > 100
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks", "latency", "bound", "faster"),
+    [
+        (1 << 15, 2, 0.0, None, True),
+        ((1 << 15) + 1, 2, 0.0, 2**-10, False),
+        (40_000, 2, 1e-3, 2**-10, False),  # 25 kB, of 12.5 in a millisecond
+        (40_000, 2, 2e-3, 2**-10, True),
+        (40_000, 2, 0.9e-3, 2**-2, False),  # not far
+        (40_000, 2, 1.0, None, False),
+        (1 << 21, 2, 10.0, 2**-10, True),
+        ((1 << 21) + 1, 2, 10.0, 2**-10, False),
+        (200_000, 2, 1e-3, 4.0, True),
+        (400_000, 2, 1e-3, 4.0, False),
+    ],
+)
+def test_what_is_faster(count: int, ranks: int, latency: float, bound: float | None, faster: bool) -> None:
+    assert module.is_faster(count, ranks, latency, bound) is faster
 
 
 RANK = """

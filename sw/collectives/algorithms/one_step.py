@@ -45,7 +45,7 @@ def is_faster(count: float, ranks: int, latency: float, bound: float | None) -> 
     sent = count * (ranks - 1)
     if sent <= MOST_SENT or sent > MOST_FAR or bound is None or latency < FAR:
         return sent <= MOST_SENT
-    return sent * -math.log2(bound) / 16 <= (2 * ranks - 3) * latency * FAR_RATE
+    return sent * max(1.0, -math.log2(bound)) / 16 <= (2 * ranks - 3) * latency * FAR_RATE
 
 
 def one_step(form: Compressed, source: Source, lanes: Lanes, sub_block: int) -> None:

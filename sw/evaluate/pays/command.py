@@ -19,7 +19,7 @@ from ...commands.study import Study, measurement
 from ...netns import rate_text
 from ...system.options import one_of, usage_error
 from . import chart, measure, ratios
-from .costs import ENGINE_RATE, Coder, Form, Link, Where
+from .costs import ENGINE_RATE, Coder, Collectives, Form, Link, Where
 from .ratios import Ratio, RatioAt
 from .scenario import TOPOLOGIES, Dtype, Option, Prediction, Scenario, Topology, compared, predict
 from .simulation import MOST_JITTER, Simulated, simulate
@@ -119,7 +119,7 @@ def pays(
     form = replace(
         form, bf16_lanes=lanes, widen=host.add if narrow and where != "software" and not lanes else None,
         coder=_coder(given, coder, scaling, nodes, narrow) if where == "software" else None,
-        exact=2.0**-bound if where == "software" and scaling == "auto" and not narrow else None,
+        collectives=_collectives(coder, bound, where, scaling, narrow),
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
     local = _local(scene, ratio_of(local_ratio, coarse, local_bound, scaling, "--local-ratio"), local_bound)
@@ -183,9 +183,21 @@ def _local(scene: Scenario, ratio: RatioAt, bound: int) -> Prediction | None:
     """Predict local updates, whose differences have a ratio and bound of their own; None without them."""
     if scene.local_steps == 1:
         return None
-    exact = None if scene.form.exact is None else 2.0**-bound
-    form = replace(scene.form, ratio=_at(ratio, scene.nodes), exact=exact)
+    known = scene.form.collectives
+    if known is not None and known.bound is not None:
+        known = replace(known, bound=2.0**-bound)
+    form = replace(scene.form, ratio=_at(ratio, scene.nodes), collectives=known)
     return predict(replace(scene, form=form))
+
+
+def _collectives(
+    codec: StreamCodec, bound: int, where: str, scale: Scale, narrow: bool
+) -> Collectives | None:
+    """Return this package's collectives. Hardware that gets values without a scale gets them from others."""
+    if where != "software" and scale is None:
+        return None
+    exact = where == "software" and codec.sums_exactly and not narrow
+    return Collectives(exact, 2.0**-bound if scale == "auto" else None)
 
 
 def title_of(scene: Scenario, codec: str, bound: int, scale: Scale) -> str:

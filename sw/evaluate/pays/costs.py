@@ -85,6 +85,18 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Collectives:
+    """What matters of this package's collectives, which agree with all ranks before data move.
+
+    ``exact``: whether sums of few values may take one step, as exact ones of fp32 in software do. ``bound``:
+    of a codec whose scale follows the values, else None.
+    """
+
+    exact: bool = False
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
 class Form:
     """A form in which values travel: ``bytes_per_value`` uncompressed, and the compressor.
 
@@ -92,8 +104,7 @@ class Form:
     software; None elsewhere. ``engine``: bits per second that a NIC's engines take; ``cable``: those between
     host and inline device. ``widen``: bytes per second at which bf16 gradients become fp32 and return
     in passes of their own; None where nothing does. ``bf16_lanes``: whether engines take bf16 gradients as
-    lanes of 16 bits. ``exact``: the bound of a software codec whose sums are exact and whose scale follows
-    the values, so that sums of few values may take one step; else None.
+    lanes of 16 bits. ``collectives``: this package's, if they send the values; None for others.
     """
 
     where: Where = "none"
@@ -104,7 +115,7 @@ class Form:
     cable: float = CABLE_RATE
     widen: float | None = None
     bf16_lanes: bool = False
-    exact: float | None = None
+    collectives: Collectives | None = None
 
     @property
     def of_bf16(self) -> Form:

@@ -128,8 +128,8 @@ def one_step(size: float, ranks: int, link: Link, host: Host, form: Form) -> Exc
 
 
 def agreement(link: Link, form: Form) -> Exchange:
-    """Model the agreement before data move, where software compresses: to rank 0, and back."""
-    seconds = 2 * link.latency if form.where == "software" else 0.0
+    """Model the agreement of this package's collectives: to rank 0, and back."""
+    seconds = 2 * link.latency if form.collectives else 0.0
     return Exchange(chain=seconds, latency=seconds)
 
 

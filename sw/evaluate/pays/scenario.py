@@ -210,8 +210,10 @@ class Prediction:
 
 def takes_one_step(scene: Scenario, size: float, form: Form) -> bool:
     """Tell whether the collectives add a bucket of ``size`` bytes of values in one step, not in a ring."""
-    count = size / form.bytes_per_value
-    return form.exact is not None and is_faster(count, scene.nodes, scene.link.latency, form.exact)
+    known = form.collectives
+    if known is None or not known.exact:
+        return False
+    return is_faster(size / form.bytes_per_value, scene.nodes, scene.link.latency, known.bound)
 
 
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:

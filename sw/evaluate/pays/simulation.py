@@ -60,7 +60,7 @@ def simulate(scene: Scenario, jitter: float = 0.0, seed: int = 1) -> Simulated:
     if scene.topology == "hierarchical":
         steps = (group - 1, 2 * (scene.nodes // group - 1), group - 1)
         rings = list(zip((1, 0, 1), found.parts, steps, strict=True))
-    rings.insert(0, (None, agreement(scene.link, form), int(form.where == "software")))
+    rings.insert(0, (None, agreement(scene.link, form), int(form.collectives is not None)))
     levels = [(axis, part.seconds / count, count) for axis, part, count in rings if count]
     work = scene.nodes * scene.buckets * sum(count for *_, count in levels)
     if work > MOST_STEPS:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from refusals import refused
 
-from inceptionn.evaluate.pays.costs import Coder, Form, Host, Link
+from inceptionn.evaluate.pays.costs import Coder, Collectives, Form, Host, Link
 from inceptionn.evaluate.pays.ratios import constant
 from inceptionn.evaluate.pays.scenario import Scenario, compared, predict
 from inceptionn.evaluate.pays.simulation import simulate
@@ -18,7 +18,10 @@ GOOD = Scenario(98e6, 0.1, 4, Link(1e9), NIC, host=Host(5e9, 5e9, 50e-6))
 
 
 FAR_AWAY = replace(
-    GOOD, size=1.89e6, link=Link(50e6, 0.01), form=Form("software", constant(9.2), FAST, exact=2**-10)
+    GOOD,
+    size=1.89e6,
+    link=Link(50e6, 0.01),
+    form=Form("software", constant(9.2), FAST, collectives=Collectives(True, 2**-10)),
 )
 """0.47 million values, and 20 ms for a round trip between two hosts."""
 
@@ -73,10 +76,10 @@ def test_far_away_software_agrees_and_takes_one_step() -> None:
     """Within 10 % of what `inceptionn bench slow-links` measured: 137 ms, and with local updates 136."""
     every_step = predict(FAR_AWAY).compressed.exchange
     assert every_step.seconds == pytest.approx(0.137, rel=0.1)
-    coarse = replace(FAR_AWAY.form, ratio=constant(10.6), exact=2**-6)
+    coarse = replace(FAR_AWAY.form, ratio=constant(10.6), collectives=Collectives(True, 2**-6))
     local = replace(FAR_AWAY, form=coarse, local_steps=16)
     assert predict(local).compressed.exchange.seconds == pytest.approx(0.136, rel=0.1)
-    ring = replace(local, form=replace(coarse, exact=None))
+    ring = replace(local, form=replace(coarse, collectives=Collectives()))
     # Five steps fewer, of which one sends twice as much.
     gain = predict(ring).compressed.exchange.latency - predict(local).compressed.exchange.latency
     assert gain == pytest.approx(5 * 0.01, rel=0.02)
