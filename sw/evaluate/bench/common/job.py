@@ -20,6 +20,7 @@ from typing import IO, Any, TypeVar
 from ....commands.console import Console, new_progress
 from ....netns import Namespaces, NetworkError, mpi_popen
 from ....transport import LoopbackTransport, TransportError, loopback
+from ....transport.base import RunningClock
 
 T = TypeVar("T")
 Rank = subprocess.Popen[str]
@@ -122,27 +123,28 @@ def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Lin
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        since, failed = time.monotonic(), False
+        clock = RunningClock(patience)
+        since, failed = clock.now(), False
         while True:
             try:
                 line = arrived.get(timeout=min(_POLL, patience))
             except queue.Empty:
-                quiet = time.monotonic() - since
+                quiet = clock.now() - since
                 if failed and quiet >= _LAST_WORDS:
                     raise NetworkError(f"a rank failed: {_said(said)}") from None
                 if quiet >= patience:
                     text = f"no output from the ranks for {quiet:.0f} s; the last was: {_said(said)}"
                     raise NetworkError(text) from None
                 if not failed and any(rank.poll() for rank in ranks):
-                    since, failed = time.monotonic(), True
+                    since, failed = clock.now(), True
                 continue
             if line is None:
                 break
             if not failed:
-                since = time.monotonic()
+                since = clock.now()
             if line.startswith("{"):
                 yield json.loads(line)
-                since = time.monotonic()  # not the caller's time
+                since = clock.now()  # not the caller's time
         if any(rank.wait(_GRACE) for rank in ranks):
             raise NetworkError(f"a rank failed: {_said(said)}")
     except subprocess.TimeoutExpired as error:
