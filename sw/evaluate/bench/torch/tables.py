@@ -107,8 +107,12 @@ def overhead_table(lines: Lines) -> Table:
     return tabulated("One bucket on loopback, 2 processes, ms", columns, lines)
 
 
-def figures_of(lines: Lines) -> list[Figure]:
-    """Return the targets at 1 Gbit/s and for accuracy, for each of this package's systems."""
+def figures_of(lines: Lines, apart: bool) -> list[Figure]:
+    """Return the targets at 1 Gbit/s and for accuracy, for each of this package's systems.
+
+    ``apart``: whether each host has a processor. Else there is no target for the communication, which then
+    includes waiting for the other hosts' computation.
+    """
     figures = []
     found = _timed(lines, 1e9)
     for (model, system), line in found.items():
@@ -118,7 +122,8 @@ def figures_of(lines: Lines) -> list[Figure]:
         step, communication = step_and_communication(line)
         raw = step_and_communication(found[model, "plain"])[1]
         ratio = raw / communication
-        figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", ratio, LESS[model]))
+        if apart:
+            figures.append(Figure(f"{name}: communication at 1 Gbit/s, DDP / it", ratio, LESS[model]))
         theirs = [step_and_communication(found[model, each])[0] for each in THEIRS if (model, each) in found]
         if theirs:
             figures.append(Figure(f"{name}: step, torch's fastest hook / it", min(theirs) / step, 1.0))

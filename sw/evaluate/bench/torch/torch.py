@@ -11,6 +11,7 @@ import typer
 from ....commands import report
 from ....commands.study import Study, flat, measurement
 from ....netns import Network, require
+from ....system.programs import usable_processors
 from ...training.data import require_digits, require_torch
 from ..common.job import Line, counted, torch_lines_of
 from .tables import SYSTEMS, figures_of, tables_of
@@ -80,7 +81,7 @@ def torch(
                 lines.append(line)
     finally:  # an interrupted run shows what it has measured
         study.show(*tables_of(lines, hosts, trained))
-        study.figures += figures_of(lines)
+        study.figures += figures_of(lines, hosts <= usable_processors())
         study.rows = [flat(line) for line in lines]
         study.facts |= {"hosts": hosts, "lines": lines}
 
