@@ -113,19 +113,18 @@ class Control:
         """Ranks to which bytes are still to be sent."""
         return {peer for peer, line in self._lines.items() if line.pending}
 
-    def contribute(self, value: str) -> None:
+    def contribute(self, data: bytes) -> None:
         """Send this rank's value, as JSON, for the next exchange.
 
         Raises `TransportError` if it is too long.
         """
-        data = value.encode()
         if len(data) > MAX_VALUE:
             raise TransportError(
                 f"rank {self.rank}'s value of an exchange takes {len(data)} bytes as JSON, more than "
                 f"{MAX_VALUE}: send data as messages"
             )
         if self.rank == 0:
-            self._collect([0], json.loads(value), data)
+            self._collect([0], json.loads(data), data)
         else:
             self._to(0, b'{"round":%d,"rank":%d,"value":%b}\n' % (self._round, self.rank, data))
 

@@ -115,8 +115,8 @@ class TcpTransport(Transport):
     def exchange(self, value: Any) -> list[Any]:
         self._alive()
         try:
-            text = json.dumps(value, separators=(",", ":"))
-            check_depth(b'{"value":%b}' % text.encode())
+            data = json.dumps(value, separators=(",", ":")).encode()
+            check_depth(b'{"value":%b}' % data)
         except (RecursionError, ValueError):  # also JSON's for a value that contains itself
             raise TypeError("a value that is nested so deeply cannot be exchanged") from None
         control = self._control
@@ -129,7 +129,7 @@ class TcpTransport(Transport):
             return False
 
         try:
-            control.contribute(text)
+            control.contribute(data)
             self._run(answered, self.timeout, "an exchange with all ranks", control.awaited)
         except TransportError as error:
             raise self._fail(error) from error.__cause__

@@ -416,7 +416,7 @@ def test_data_that_arrives_is_progress(tcp: Group) -> None:
 def test_a_value_that_arrives_is_progress(tcp: Group) -> None:
     def run(t: TcpTransport) -> bool:
         if t.rank == 0:
-            t._control.contribute("5")
+            t._control.contribute(b"5")
             return t._step(10)
         return t.exchange(6) == [5, 6]
 
