@@ -2,6 +2,7 @@
 """What the ranks of both benches of torch do: run a plan's cases, wrap a model in DDP, train, take times."""
 
 import ctypes
+import gc
 import json
 import signal
 import sys
@@ -36,6 +37,7 @@ def run_cases(backend: str, kinds: Mapping[str, Callable[[Case], dict[str, Any]]
         found = kinds[case["what"]](case)
         if dist.get_rank() == 0:
             print(json.dumps({**case, **found}), flush=True)
+        gc.collect()  # a model, its optimizer and hook refer to each other
     dist.barrier()
     dist.destroy_process_group()
 
