@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import sums
 from outcomes import Group, if_rank_1_says, messages
 
 from inceptionn import Codec
@@ -75,15 +76,12 @@ def test_disagreement_is_an_error_at_all_ranks(group: Group, odd: dict[str, Any]
 
 
 def test_version(threads: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(t: Transport) -> None:
-        allreduce_comp(t, X, X.copy())
-
     real = agreement.agree
     monkeypatch.setattr(
         "inceptionn.collectives.call.agree",
         lambda t, terms, *rest: real(t, {**terms, "version": [1, 2][t.rank]}, *rest),
     )
-    assert messages(threads(2, run), MismatchError) == {"version differs: rank 0 has 1, rank 1 has 2"}
+    assert messages(threads(2, summed), MismatchError) == {"version differs: rank 0 has 1, rank 1 has 2"}
 
 
 @pytest.mark.parametrize(
@@ -254,14 +252,8 @@ def test_a_given_scale_that_overflows_names_the_rank(threads: Group, call: Any) 
 def test_a_rank_of_zeros_and_no_number_does_not_set_the_scale(
     threads: Group, special: float, codec: Codec
 ) -> None:
-    def run(t: Transport) -> Any:
-        own = np.full(8, 1e-4, np.float32)
-        if t.rank:
-            own = np.float32([special] + [0] * 7)
-        allreduce_comp(t, own, found := np.empty(8, np.float32), codec=codec)
-        return found
-
-    for result in threads(2, run):
+    x = np.float32([[1e-4] * 8, [special] + [0] * 7])
+    for result in sums(threads, x, codec=codec):
         assert not np.isfinite(result[0])
         np.testing.assert_allclose(result[1:], 1e-4, rtol=2**-8)
 

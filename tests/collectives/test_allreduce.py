@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcomes import Group, returned
+from all_reduce import sums
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import IN_PLACE, MEAN, SUM, BFloat16, Op, allreduce_comp
@@ -40,13 +41,7 @@ def reduced(
     Not scaled, so that the bound is that of the codec.
     """
     before = x.copy()
-
-    def run(t: Transport) -> np.ndarray:
-        y = np.full(x.shape[1:], np.nan, np.float32)
-        allreduce_comp(t, x[t.rank], y, op, scale=scale, **settings)
-        return y
-
-    results = returned(group(len(x), run, nic=nic))
+    results = sums(group, x, op, nic, scale=scale, **settings)
     for result in results:
         assert np.array_equal(result.view(np.uint32), results[0].view(np.uint32))
     assert np.array_equal(x.view(np.uint32), before.view(np.uint32))

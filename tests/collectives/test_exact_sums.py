@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import fed_sums, sums
 from exact_sums import Case, a_case, compare, result, ways
 from outcomes import Group
 
@@ -62,17 +63,9 @@ def test_error_feedback_keeps_the_ends_of_the_range_finite(threads: Group) -> No
     """A value that rounds to 2^128 is kept below it; its residual has the rest."""
     most = np.finfo(np.float32).max
     x = np.float32([[most, most], [0, -most], [-most, 0]])
-    memories = [ErrorFeedback(PLANES) for _ in x]
-
-    def run(t: Transport) -> np.ndarray:
-        y = np.empty(2, np.float32)
-        allreduce_comp(t, x[t.rank], y, codec=PLANES, feedback=(memories[t.rank], "g"))
-        return y
-
-    sums = threads(3, run)
-    assert all(y.tobytes() == np.zeros(2, np.float32).tobytes() for y in sums)
-    for memory, own in zip(memories, x, strict=True):
-        assert (np.sign(memory.residual("g")) == np.sign(own)).all()
+    for (y, residual), own in zip(fed_sums(threads, x, PLANES), x, strict=True):
+        assert y.tobytes() == np.zeros(2, np.float32).tobytes()
+        assert (np.sign(residual) == np.sign(own)).all()
 
 
 @pytest.mark.parametrize("kind", ["auto", "tensor"])
@@ -99,13 +92,8 @@ def test_trees_whose_aggregators_have_no_values(threads: Group, ranks: int, grou
     tree = {"algorithm": "paper_baseline", "legs": "both", "group_size": group_size}
     for shift in range(3):
         held = np.concatenate((aggregators, np.roll(x, shift, axis=0)))
-
-        def run(t: Transport, held: np.ndarray = held) -> bytes:
-            y = np.empty(500, np.float32)
-            allreduce_comp(t, held[t.rank], y, codec=PLANES, scale=4, **tree)
-            return y.tobytes()
-
-        assert set(threads(ranks, run)) == {golden.lattice.total(list(x), 2.0**-10, 4).tobytes()}
+        found = {y.tobytes() for y in sums(threads, held, codec=PLANES, scale=4, **tree)}
+        assert found == {golden.lattice.total(list(x), 2.0**-10, 4).tobytes()}
 
 
 @pytest.mark.parametrize(("scale", "k"), [(None, 10), (None, 1), (-20, 14)])
@@ -115,18 +103,9 @@ def test_unscaled_sums_are_exact_up_to_2_24_steps(threads: Group, scale: int | N
     for steps, results in (((1 << 24) - 2, 1), (1 << 24, 2)):
         x = np.full((3, 40), step, np.float32)
         x[0] *= steps
-        found = set()
-        for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
-
-            def run(t: Transport, order: Any = order, x: np.ndarray = x) -> bytes:
-                y = np.empty(40, np.float32)
-                allreduce_comp(
-                    t, x[order[t.rank]], y, codec=Codec(2.0**-k, "planes"), scale=scale,
-                    algorithm="worker_aggregator",
-                )  # fmt: skip
-                return y.tobytes()
-
-            found |= set(threads(3, run))
+        settings = {"codec": Codec(2.0**-k, "planes"), "scale": scale, "algorithm": "worker_aggregator"}
+        orders = ([0, 1, 2], [1, 0, 2], [1, 2, 0])
+        found = {y.tobytes() for order in orders for y in sums(threads, x[order], **settings)}
         assert len(found) == results
         if results == 1:
             assert found == {np.full(40, step * (1 << 24), np.float32).tobytes()}
@@ -151,28 +130,15 @@ def test_values_themselves_depend_on_order(threads: Group) -> None:
     """What is exact with planes is not so without: the other codec, and none."""
     x = np.random.default_rng(4).normal(size=(5, 3000)).astype(np.float32)
     for settings in ({"path": "off"}, {"codec": Codec()}):
-        found = set()
-        for shift in range(3):
-
-            def run(t: Transport, shift: int = shift, settings: Any = settings) -> bytes:
-                y = np.empty(3000, np.float32)
-                allreduce_comp(t, x[(t.rank + shift) % 5], y, SUM, **settings)
-                return y.tobytes()
-
-            found |= set(threads(5, run))
+        orders = (np.roll(x, shift, axis=0) for shift in range(3))
+        found = {y.tobytes() for own in orders for y in sums(threads, own, **settings)}
         assert len(found) > 1, settings
 
 
 def test_large_values_keep_to_the_bound(threads: Group) -> None:
     """Values from 16 on, which planes alone keep, come onto the lattice in a sum: within half a step each."""
     x = np.random.default_rng(5).normal(scale=100, size=(4, 2000)).astype(np.float32)
-
-    def run(t: Transport) -> np.ndarray:
-        y = np.empty(2000, np.float32)
-        allreduce_comp(t, x[t.rank], y, codec=PLANES, scale=None)
-        return y
-
-    error = np.abs(threads(4, run)[0] - x.astype(np.float64).sum(axis=0))
+    error = np.abs(sums(threads, x, codec=PLANES, scale=None)[0] - x.astype(np.float64).sum(axis=0))
     assert 2.0**-10 < error.max() <= 4 * 2.0**-10
 
 

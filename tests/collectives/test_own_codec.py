@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import fed_sums, sums
 from outcomes import Group, messages
 from programs import said_by
 from refusals import refused
@@ -208,14 +209,10 @@ def test_results_elsewhere_get_a_scale_of_their_own(threads: Group, method: str,
 def test_results_elsewhere_are_fed_back(threads: Group, scale: Any) -> None:
     """A codec's own `feed_back` may return other memory than it was given, too."""
     x = np.random.default_rng(6).normal(scale=0.1, size=(3, 5000)).astype(np.float32)
-
-    def run(t: Transport, codec: StreamCodec) -> bytes:
-        total, feedback = np.empty(5000, np.float32), ErrorFeedback(codec)
-        allreduce_comp(t, x[t.rank], total, codec=codec, scale=scale, feedback=(feedback, "w"))
-        return total.tobytes() + feedback.residual("w").tobytes()
-
-    found = threads(3, lambda t: run(t, CarelessGrid("feed_back")))
-    assert found == threads(3, lambda t: run(t, CarelessGrid("")))
+    found, wanted = (
+        np.array(fed_sums(threads, x, CarelessGrid(method), scale=scale)) for method in ("feed_back", "")
+    )
+    assert found.tobytes() == wanted.tobytes()
 
 
 class CarelessExact(CarelessGrid):
@@ -227,14 +224,11 @@ class CarelessExact(CarelessGrid):
 def test_results_elsewhere_are_quantised_first(threads: Group) -> None:
     x = np.random.default_rng(6).normal(scale=0.1, size=(4, 5000)).astype(np.float32)
     tree: dict[str, Any] = {"algorithm": "hierarchical", "upper": "aggregator", "legs": "down"}
-
-    def run(t: Transport, codec: StreamCodec) -> bytes:
-        total = np.empty(5000, np.float32)
-        allreduce_comp(t, x[t.rank], total, codec=codec, scale=None, group_size=2, **tree)
-        return total.tobytes()
-
-    found = threads(4, lambda t: run(t, CarelessExact("lossy")))
-    assert found == threads(4, lambda t: run(t, CarelessExact("")))
+    found, wanted = (
+        np.array(sums(threads, x, codec=CarelessExact(method), scale=None, group_size=2, **tree))
+        for method in ("lossy", "")
+    )
+    assert found.tobytes() == wanted.tobytes()
 
 
 class TooLong(Half):
@@ -442,13 +436,8 @@ def test_a_class_that_is_no_subclass(group: Group) -> None:
     names = ("max_compressed_size", "compress", "decompress", "decompress_add", "lossy")
     x = np.random.default_rng(9).normal(scale=0.1, size=(3, 5000)).astype(np.float32)
     duck = type("Duck", (), {"name": "duck", **{name: staticmethod(getattr(Half(), name)) for name in names}})
-
-    def run(t: Transport, codec: Any) -> bytes:
-        total, feedback = np.empty(5000, np.float32), ErrorFeedback(codec)
-        allreduce_comp(t, x[t.rank], total, codec=codec, feedback=(feedback, "w"))
-        return total.tobytes() + feedback.residual("w").tobytes()
-
-    assert group(3, lambda t: run(t, duck())) == group(3, lambda t: run(t, Half()))
+    found, wanted = (np.array(fed_sums(group, x, codec)) for codec in (duck(), Half()))
+    assert found.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize(

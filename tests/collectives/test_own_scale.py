@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import sums
 
 from inceptionn import Codec
-from inceptionn.collectives import MEAN, BFloat16, allreduce_comp
+from inceptionn.collectives import MEAN, BFloat16
 from inceptionn.collectives.own_scale import OwnScale, with_scale
 from inceptionn.layers.a2dtwp import AdtCodec
 from inceptionn.layers.gradiveq.qsgd import QSGD
-from inceptionn.transport import Transport
 from inceptionn.wire import variant
 
 
@@ -74,16 +74,9 @@ def test_sums_are_those_of_scaled_arrays(
     """A sum is scaled in the streams alone, to the same bits as if the arrays had been scaled."""
     x = np.random.default_rng(8).normal(scale=1e-3, size=(4, 9001)).astype(np.float32)
     x[2, 5] = np.inf
-
-    def run(t: Transport) -> list[np.ndarray]:
-        own, results = x[t.rank], []
-        for values, scale, back in ((own, 6, 1), (own * np.float32(64), None, 1 / 64)):
-            y = np.empty_like(own)
-            settings = {"algorithm": algorithm, "codec": Codec(2**-8, *variant(mode)), "path": "software"}
-            allreduce_comp(t, values, y, MEAN, scale=scale, **settings)
-            results.append(y * np.float32(back))
-        return results
-
-    for scaled, arrays in threads(4, run):
-        assert np.array_equal(scaled.view(np.uint32), arrays.view(np.uint32))
-        assert np.count_nonzero(scaled) > 4000
+    settings = {"algorithm": algorithm, "codec": Codec(2**-8, *variant(mode)), "path": "software"}
+    scaled = sums(threads, x, MEAN, scale=6, **settings)
+    arrays = sums(threads, x * np.float32(64), MEAN, scale=None, **settings)
+    for one, other in zip(scaled, arrays, strict=True):
+        assert np.array_equal(one.view(np.uint32), (other / np.float32(64)).view(np.uint32))
+        assert np.count_nonzero(one) > 4000

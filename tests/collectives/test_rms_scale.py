@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import sums
 from outcomes import Group, messages
 
 from inceptionn import Codec
@@ -56,15 +57,10 @@ def test_every_way_and_order_gives_the_golden_sum(threads: Group, way: dict[str,
     wanted = (total * np.float32(1 / 3 if op is MEAN else 1)).tobytes()
     assert 0.02 < np.mean(total != 0) < 0.9
     for shift in range(2):
-
-        def run(t: Transport, shift: int = shift) -> bytes:
-            y = np.empty(x.shape[1], np.float32)
-            allreduce_comp(t, x[(t.rank + shift) % 3], y, op, **RMS, **way)
-            return y.tobytes()
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # most of the energy is lost
-            assert set(threads(3, run, nic=COARSEST)) == {wanted}
+            found = sums(threads, np.roll(x, -shift, axis=0), op, COARSEST, **RMS, **way)
+        assert {y.tobytes() for y in found} == {wanted}
 
 
 def test_an_outlier_makes_the_step_coarser_until_the_sum_is_exact(threads: Group) -> None:
@@ -75,13 +71,7 @@ def test_an_outlier_makes_the_step_coarser_until_the_sum_is_exact(threads: Group
     finest = 24 - 13 - 2 - 12  # 2^24 steps of 2^-13 for up to four values of 2^12
     assert finest < scale_of(x)
     wanted = golden.lattice.total(list(x), codec.error_bound, finest).tobytes()
-
-    def run(t: Transport) -> bytes:
-        y = np.empty(x.shape[1], np.float32)
-        allreduce_comp(t, x[2 - t.rank], y, codec=codec, scale="rms")
-        return y.tobytes()
-
-    assert set(threads(3, run)) == {wanted}
+    assert {y.tobytes() for y in sums(threads, x[::-1], codec=codec, scale="rms")} == {wanted}
 
 
 @pytest.mark.filterwarnings("error")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_reduce import sums
 from outcomes import Group, messages
 
 from inceptionn import Codec
@@ -70,15 +71,10 @@ WAYS: list[dict[str, Any]] = [
 def test_every_way_and_order_gives_the_golden_sum(threads: Group, way: dict[str, Any], op: Op) -> None:
     x = of_ranks(5)
     wanted = golden_sum(x) * np.float32(1 / 5 if op is MEAN else 1)
+    settings = {"codec": PLANES, "scale": "tensor", "sections": SECTIONS, **way}
     for shift in range(2):
-
-        def run(t: Transport, shift: int = shift) -> bytes:
-            y = np.empty(x.shape[1], np.float32)
-            own = x[(t.rank + shift) % 5]
-            allreduce_comp(t, own, y, op, codec=PLANES, scale="tensor", sections=SECTIONS, **way)
-            return y.tobytes()
-
-        assert set(threads(5, run, nic=PLANES)) == {wanted.tobytes()}
+        found = sums(threads, np.roll(x, -shift, axis=0), op, PLANES, **settings)
+        assert {y.tobytes() for y in found} == {wanted.tobytes()}
 
 
 @pytest.mark.parametrize("sections", [SECTIONS, np.array(SECTIONS)], ids=["tuple", "array"])
@@ -268,18 +264,13 @@ def test_a_communicator_takes_them_as_settings(threads: Group) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_arrays_of_other_types(threads: Group, dtype: str) -> None:
     x = (of_ranks(2)[:, :701] * 1e3).astype(dtype)
-
-    def run(t: Transport) -> bytes:
-        y = np.empty(701, dtype)
-        allreduce_comp(t, x[t.rank], y, codec=PLANES, scale="tensor", sections=[1, 700])
-        return y.tobytes()
-
+    found = sums(threads, x, codec=PLANES, scale="tensor", sections=[1, 700])
     parts = [x[:, :1].astype(np.float32), x[:, 1:].astype(np.float32)]
     totals = []
     for part in parts:
         scale = common_scale("auto", [largest_exponent(own, PLANES) for own in part], 2)
         totals.append(golden.lattice.total(list(part), PLANES.error_bound, scale))
-    assert threads(2, run) == [np.concatenate(totals).astype(dtype).tobytes()] * 2
+    assert {y.tobytes() for y in found} == {np.concatenate(totals).astype(dtype).tobytes()}
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 4096])
