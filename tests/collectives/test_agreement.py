@@ -56,6 +56,7 @@ def summed(t: Transport) -> None:
             "algorithm differs: rank 0 has 'ring', rank 2 has 'worker_aggregator'",
         ),
         ({"scale": None}, "scale differs: rank 0 has 'auto', rank 2 has None"),
+        ({"scale": "rms"}, "scale differs: rank 0 has 'auto', rank 2 has 'rms'"),
         ({"legs": "up"}, "legs differs: rank 0 has 'both', rank 2 has 'up'"),
         ({"sub_block": 5}, "sub_block differs: rank 0 has 229376, rank 2 has 5"),
         ({"group_size": 3}, "group_size differs: rank 0 has None, rank 2 has 3"),

@@ -207,26 +207,13 @@ def test_sections_that_differ_are_an_error_at_every_rank(threads: Group, odd: li
         assert text == f"sections differs: rank 0 has [4, 6], rank 1 has {odd}"
 
 
-def test_a_wrong_number_of_exponents_names_its_rank(threads: Group) -> None:
-    def run(t: Transport) -> None:
-        real = t.exchange
-        if t.rank == 1:
-            t.exchange = lambda value: real([value[0], [1, 2, 3], None])  # type: ignore[method-assign]
-        allreduce_comp(t, X, X.copy(), **TENSOR)
-
-    assert messages(threads(2, run), MismatchError) == {"rank 1 sent a malformed agreement: [1, 2, 3]"}
-
-
-@pytest.mark.parametrize("collective", ["broadcast", "all-gather"])
-def test_what_is_no_sum_refuses_sections(threads: Group, collective: str) -> None:
-    def run(t: Transport) -> None:
-        if collective == "broadcast":
-            bcast_comp(t, X.copy(), **TENSOR)
-        else:
-            allgather_comp(t, X, np.empty(20, np.float32), **TENSOR)
-
-    for error in threads(2, run):
-        assert str(error) == f"scale 'tensor' is for sums, not for {collective}"
+@pytest.mark.parametrize("settings", [TENSOR, {"codec": PLANES, "scale": "rms"}], ids=["tensor", "rms"])
+def test_what_is_no_sum_refuses_scales_of_sums(threads: Group, settings: dict[str, Any]) -> None:
+    scale = settings["scale"]
+    for error in threads(2, lambda t: bcast_comp(t, X.copy(), **settings)):
+        assert str(error) == f"scale {scale!r} is for sums, not for broadcast"
+    for error in threads(2, lambda t: allgather_comp(t, X, np.empty(20, np.float32), **settings)):
+        assert str(error) == f"scale {scale!r} is for sums, not for all-gather"
 
 
 def test_statistics_measure_each_section(threads: Group) -> None:
