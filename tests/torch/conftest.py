@@ -83,6 +83,16 @@ class Ranks:
         self._running.clear()
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Make this process torch's default group."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
 @pytest.fixture(scope="session")
 def ranks_of(
     tmp_path_factory: pytest.TempPathFactory, new_port: Callable[[], int]

@@ -42,6 +42,9 @@ def differing() -> dict[str, str]:
             CompressState(smallest=1 << 30 * rank)
         ),
         "warm_up differs: rank 0 has 0, rank 1 has 2": lambda: compressed(group, warm_up=2 * rank),
+        "codec differs: rank 0 has 'planes 0.25 (E0 125)', rank 1 has 'planes 0.125 (E0 124)'": (
+            lambda: trained(CompressState(codec=Codec(0.25 / 2**rank, "planes")))
+        ),
     }
     return {text: said(call) for text, call in calls.items()}
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Local updates: equal sums, the outer step, resumption, residuals, delays and errors, over gloo."""
 
-import io
 import re
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from programs import said_by
-from torch_ranks import Ranks, loss_of, model, said
+from torch_ranks import Ranks, loss_of, model, said, same, saved_and_loaded
 
 from inceptionn import Codec
 from inceptionn.torch import DiLoCo
@@ -33,17 +32,6 @@ def started(every: int = 4, module: torch.nn.Module | None = None, **settings: A
 def digest(module: torch.nn.Module) -> str:
     """Return that of all bits of a module's parameters, of any type."""
     return digest_of(module.parameters())
-
-
-def same(one: Any, other: Any) -> bool:
-    """Tell whether two states are equal, bit for bit."""
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 def steps(of: Started, which: range) -> list[str]:
@@ -230,10 +218,8 @@ def test_an_anchor_comes_d_steps_late_and_is_mixed(gloo: Ranks) -> None:
 
 
 def saved(of: Started) -> dict[str, Any]:
-    file = io.BytesIO()
-    torch.save([part.state_dict() for part in of], file)
-    file.seek(0)
-    return dict(zip(("module", "optimizer", "diloco"), torch.load(file, weights_only=True), strict=True))
+    states = [part.state_dict() for part in of]
+    return dict(zip(("module", "optimizer", "diloco"), saved_and_loaded(states), strict=True))
 
 
 def resumed(way: str) -> tuple[list[str], bool, bool]:
@@ -388,13 +374,6 @@ def test_a_new_rank_gets_the_anchor_of_the_others(gloo: Ranks) -> None:
 
 
 # Parameters of all kinds: a group of this process alone
-
-
-@pytest.fixture
-def alone() -> Any:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 class Odd(torch.nn.Module):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from test_diloco import digest, same, started, steps
-from torch_ranks import Ranks, said
+from test_diloco import digest, started, steps
+from torch_ranks import Ranks, said, same
 
 import inceptionn.collectives.allreduce
 from inceptionn.torch.local_updates import exchange

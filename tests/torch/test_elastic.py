@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from runpy import run_path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch_ranks import same
 
 from inceptionn.torch.transport import _rendezvous
 from inceptionn.transport import TransportError
@@ -44,16 +44,6 @@ def said_by(folder: Path, *arguments: str) -> str:
 
 def saved_by(folder: Path, rank: int) -> Any:
     return torch.load(folder / f"rank-{rank}-step-{STEPS:06d}.pt", weights_only=True)
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +82,12 @@ def test_a_checkpoint_that_some_ranks_lack_is_passed_over(
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path) -> Iterator[Any]:
-    """Yield the example's `Checkpoints`, in a group of one rank, with those of steps 5 and 10."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        made = run_path(str(EXAMPLE))["Checkpoints"](tmp_path)
-        for step in (5, 10):
-            made.save(step, {"part": Part(step)})
-        yield made
-    finally:
-        dist.destroy_process_group()
+def checkpoints(alone: None, tmp_path: Path) -> Any:
+    """Return the example's `Checkpoints`, with those of steps 5 and 10."""
+    made = run_path(str(EXAMPLE))["Checkpoints"](tmp_path)
+    for step in (5, 10):
+        made.save(step, {"part": Part(step)})
+    return made
 
 
 class Part:

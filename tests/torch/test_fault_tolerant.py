@@ -12,8 +12,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from programs import said_by
-from test_diloco import digest, same, steps
-from torch_ranks import Ranks, model, said
+from test_diloco import digest, steps
+from torch_ranks import Ranks, model, said, same
 
 pytest.importorskip("torchft", reason="no torchft here: pip install 'torchft==0.2.*'")
 

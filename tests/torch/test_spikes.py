@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Error feedback of `compress_hook` after steps that a program has skipped."""
 
-import io
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch_ranks import SMALL_BUCKETS, Ranks, digest, hooked, loss_of, model, sgd
+from torch_ranks import SMALL_BUCKETS, Ranks, digest, hooked, loss_of, model, saved_and_loaded, sgd
 
 from inceptionn.torch import CompressState
 
@@ -102,13 +101,11 @@ def resumed(change: Callable[[dict[str, Any]], Any] | None, scale: Any) -> str:
     for step in range(3):
         training.step(step)
     if change is not None:
-        file = io.BytesIO()
-        torch.save(training.state.state_dict(), file)
-        file.seek(0)
+        saved = saved_and_loaded(training.state.state_dict())
         before, training = training, Training(CompressState(scale=scale), 1e4)
         training.module.load_state_dict(before.module.state_dict())
         training.optimizer.load_state_dict(before.optimizer.state_dict())
-        training.state.load_state_dict(change(torch.load(file)))
+        training.state.load_state_dict(change(saved))
     for step in range(3, 6):
         training.step(step)
     return digest(training.module)

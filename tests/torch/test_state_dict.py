@@ -2,12 +2,12 @@
 """What `CompressState.load_state_dict` refuses, and how a state is copied."""
 
 import copy
-import io
 import logging
 import pickle
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refused
+from torch_ranks import saved_and_loaded
 
 from inceptionn import Codec
 from inceptionn.collectives import Deflated
@@ -152,16 +153,9 @@ def test_an_optimizer_refuses_garbage(number: int) -> None:
         TorchOptimizer(torch.optim.SGD, lr=0.1).load_state_dict(OPTIMIZERS[number])
 
 
-def through_torch(state: Any) -> Any:
-    file = io.BytesIO()
-    torch.save({"state": state}, file)
-    file.seek(0)
-    return torch.load(file, weights_only=False)["state"]
-
-
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda state: pickle.loads(pickle.dumps(state)),
-    "torch.save": through_torch,
+    "torch.save": partial(saved_and_loaded, weights_only=False),
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
 }

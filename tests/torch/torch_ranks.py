@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the ranks of several tests share: data, a model, a training, and what a call says."""
 
+import io
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -98,6 +99,25 @@ def mean_of(value: float) -> float:
 def digest(module: torch.nn.Module) -> str:
     """Of all bits of a module's parameters."""
     return sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in module.parameters())).hexdigest()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two states are equal, bit for bit."""
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def saved_and_loaded(state: Any, weights_only: bool = True) -> Any:
+    """Return what `torch.load` makes of what `torch.save` wrote."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
 
 
 def said(call: Callable[[], Any]) -> str:
