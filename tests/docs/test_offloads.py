@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from inceptionn.sim.golden import checksum, packets, values
-from inceptionn.sim.golden.flows import FlowTable
-from inceptionn.sim.golden.frame import EngineConfig, Result, receive, transmit
+from inceptionn.sim.golden.cases import alone
+from inceptionn.sim.golden.frame import EngineConfig, Result, receive
 from inceptionn.wire import PROTOCOL_TCP, Verdict
 
 IP, TCP, PAYLOAD = 14, 34, 54
@@ -45,9 +45,7 @@ def computed(frame: bytes) -> bytes:
 
 
 def sent(frame: bytes) -> Result:
-    flows = FlowTable()
-    transmit(packets.OPENING, CONFIG, flows)
-    return transmit(frame, CONFIG, flows)
+    return alone(frame, CONFIG)
 
 
 def cut(frame: bytes) -> Iterator[bytes]:

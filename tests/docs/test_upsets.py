@@ -10,8 +10,8 @@ import pytest
 
 from inceptionn import wire
 from inceptionn.sim.golden import checksum, packets, values
-from inceptionn.sim.golden.flows import FlowTable
-from inceptionn.sim.golden.frame import EngineConfig, Result, receive, transmit
+from inceptionn.sim.golden.cases import alone
+from inceptionn.sim.golden.frame import EngineConfig, receive
 from inceptionn.wire import PROTOCOL_TCP, Verdict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "upsets.md").read_text(encoding="utf-8")
@@ -33,12 +33,6 @@ def accepted(frame: bytes) -> bool:
     return sums == (0xFFFF, 0xFFFF)
 
 
-def sent(frame: bytes, config: EngineConfig) -> Result:
-    flows = FlowTable()
-    transmit(packets.OPENING, config, flows)
-    return transmit(frame, config, flows)
-
-
 def flipped(frame: bytes, bit: int) -> bytes:
     return frame[: bit // 8] + bytes([frame[bit // 8] ^ 1 << bit % 8]) + frame[bit // 8 + 1 :]
 
@@ -48,7 +42,7 @@ def test_flips_of_shim_and_block(codec: str) -> None:
     config = CODECS[codec]
     found: Counter[str] = Counter()
     for frame in FRAMES:
-        on_wire = sent(frame, config).frame
+        on_wire = alone(frame, config).frame
         right = receive(on_wire, config).frame
         assert accepted(right)
         for bit in range(8 * PAYLOAD, 8 * len(on_wire)):
@@ -69,7 +63,7 @@ def test_flips_of_shim_and_block(codec: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_pairs_of_flips_pass_less_often_than_in_raw_frames(codec: str) -> None:
     config, source = CODECS[codec], random.Random(1)
-    on_wire = sent(packets.tcp(values.payload("gradients", 365)), config).frame
+    on_wire = alone(packets.tcp(values.payload("gradients", 365)), config).frame
     right = receive(on_wire, config).frame
     wrong = 0
     for _ in range(PAIRS):
@@ -82,7 +76,7 @@ def test_pairs_of_flips_pass_less_often_than_in_raw_frames(codec: str) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_flips_of_the_payload_before_and_after_the_engines(codec: str) -> None:
     config, frame = CODECS[codec], FRAMES[0]
-    right = receive(sent(frame, config).frame, config).frame
+    right = receive(alone(frame, config).frame, config).frame
     for bit in range(8 * PAYLOAD, 8 * len(frame)):
-        assert not accepted(receive(sent(flipped(frame, bit), config).frame, config).frame)
+        assert not accepted(receive(alone(flipped(frame, bit), config).frame, config).frame)
         assert not accepted(flipped(right, bit))
