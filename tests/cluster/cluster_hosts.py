@@ -76,6 +76,18 @@ def assert_no_wrong_value(received: Floats, sent: Floats, codec: str = "paper") 
     )
 
 
+def assert_stalled(cluster: Cluster, reason: str) -> None:
+    """Check that host 1's kernel soon refuses what its NIC did not restore; counter ``reason`` says why."""
+    for _ in range(600):
+        report = cluster.host_reports()[1]
+        if report.checksum_errors["tcp"] >= 3:
+            break
+        cluster.drain(0.05, 0.05)
+    assert report.checksum_errors["tcp"] >= 3
+    assert report.registers[reason] >= 3
+    assert report.registers["RX_RESTORED"] == report.registers["RX_MALFORMED"] == 0
+
+
 def total(reports: Any, name: str) -> int:
     """Return a register's sum over all hosts."""
     return sum(host.registers.get(name, 0) for host in reports)
