@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Messages: by the published layout, every kind, every way to be malformed."""
 
+import re
 import struct
 import zlib
 from typing import Any
@@ -152,9 +153,7 @@ def test_senders_of_another_mind(fields: dict[str, tuple[str, int, int]], text: 
     """What no damage explains, since the checksum is right."""
     message = pack((np.arange(40, dtype=np.float32) / 100).reshape(5, 8), Codec())
     assert unpack(sealed(message)).shape == (5, 8)
-    with pytest.raises(ValueError) as caught:
-        unpack(sealed(message, **fields))
-    assert text in str(caught.value)
+    refused(ValueError, re.escape(text), unpack, sealed(message, **fields))
 
 
 def test_packing_takes_no_hidden_copy() -> None:
@@ -289,9 +288,7 @@ def test_raw_values_have_no_sections() -> None:
     ],
 )
 def test_wrong_sections(settings: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        pack(np.ones(5, np.float32), Codec(), **settings)
-    assert text in str(caught.value)
+    refused(ValueError, re.escape(text), pack, np.ones(5, np.float32), Codec(), **settings)
 
 
 @pytest.mark.parametrize(
@@ -314,9 +311,7 @@ def test_wrong_sections(settings: dict[str, Any], text: str) -> None:
 def test_senders_of_other_sections(fields: dict[str, tuple[str, int, int]], text: str) -> None:
     message = pack(tensors(), Codec(), "tensor", sections=SECTIONS)
     assert unpack(sealed(message)).size == 2003
-    with pytest.raises(ValueError) as caught:
-        unpack(sealed(message, **fields))
-    assert text in str(caught.value)
+    refused(ValueError, re.escape(text), unpack, sealed(message, **fields))
 
 
 def test_damaged_sections() -> None:
