@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 from refusals import refused
 
 from inceptionn import Codec
@@ -119,7 +120,7 @@ def test_a_state_that_is_none_is_refused_whole() -> None:
 
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
-def test_fed_back_at_the_scale_of_the_all_reduce(threads: Callable[..., list[Any]], mode: Any) -> None:
+def test_fed_back_at_the_scale_of_the_all_reduce(threads: Group, mode: Any) -> None:
     """The ranks' largest values differ by far, and the all-reduce keeps all that the feedback let through."""
     x = np.random.default_rng(3).laplace(scale=1e-5, size=(3, 4000)).astype(np.float32)
     x[1] *= 40

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Streams that are scaled, by an exponent of their own or a common one."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from all_reduce import sums
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, BFloat16
@@ -68,9 +68,7 @@ def test_malformed_streams(stream: bytes) -> None:
 
 @pytest.mark.parametrize("mode", ["bounded", "planes"])
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "worker_aggregator"])
-def test_sums_are_those_of_scaled_arrays(
-    threads: Callable[..., list[Any]], algorithm: Any, mode: Any
-) -> None:
+def test_sums_are_those_of_scaled_arrays(threads: Group, algorithm: Any, mode: Any) -> None:
     """A sum is scaled in the streams alone, to the same bits as if the arrays had been scaled."""
     x = np.random.default_rng(8).normal(scale=1e-3, size=(4, 9001)).astype(np.float32)
     x[2, 5] = np.inf

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Error feedback after steps that are no ordinary ones: spikes, and sums that are not finite."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, BFloat16, ErrorFeedback, allreduce_comp
@@ -13,7 +14,6 @@ from inceptionn.collectives.building import Scaling, to_bfloat16
 from inceptionn.collectives.values.finite import all_finite
 from inceptionn.transport import Transport
 
-Group = Callable[..., list[Any]]
 PLANES = Codec(2**-10, "planes", threads=1)
 RANKS, COUNT, SPIKING = 4, 1500, 1
 

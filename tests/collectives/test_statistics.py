@@ -3,7 +3,6 @@
 
 import itertools
 import json
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -33,7 +32,7 @@ def values(rank: int, count: int = 20_000) -> Any:
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "hierarchical", "worker_aggregator", "paper_baseline"])
-def test_every_byte_is_counted(group: Callable[..., list[Any]], algorithm: str) -> None:
+def test_every_byte_is_counted(group: Group, algorithm: str) -> None:
     def work(t: Transport) -> None:
         start = t.bytes_sent
         for path in ("software", "off"):

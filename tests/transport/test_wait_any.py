@@ -3,16 +3,15 @@
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from outcomes import messages
+from outcomes import Group, messages
 
 from inceptionn.transport import PeerLost, Transport
 
 
-def test_the_complete_ones_are_returned(group: Callable[..., list[Any]]) -> None:
+def test_the_complete_ones_are_returned(group: Group) -> None:
     def rank(t: Transport) -> Any:
         if t.rank:
             t.send(0, bytes([t.rank]))
@@ -31,7 +30,7 @@ def test_the_complete_ones_are_returned(group: Callable[..., list[Any]]) -> None
     assert group(3, rank) == [[(1, 1), (2, 1)], None, None]
 
 
-def test_what_has_come_already_needs_no_time(group: Callable[..., list[Any]]) -> None:
+def test_what_has_come_already_needs_no_time(group: Group) -> None:
     def rank(t: Transport) -> Any:
         if t.rank:
             t.send(0, b"x")
@@ -43,7 +42,7 @@ def test_what_has_come_already_needs_no_time(group: Callable[..., list[Any]]) ->
     assert group(2, rank)[0] == 1
 
 
-def test_nothing_arriving_is_no_error(group: Callable[..., list[Any]]) -> None:
+def test_nothing_arriving_is_no_error(group: Group) -> None:
     def rank(t: Transport) -> Any:
         if t.rank:
             t.exchange("first")
@@ -62,7 +61,7 @@ def test_nothing_arriving_is_no_error(group: Callable[..., list[Any]]) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True], ids=["while it waits", "before it waits"])
-def test_another_thread_wakes_it(group: Callable[..., list[Any]], ahead: bool) -> None:
+def test_another_thread_wakes_it(group: Group, ahead: bool) -> None:
     def rank(t: Transport) -> Any:
         if t.rank == 0:
             if ahead:
@@ -83,7 +82,7 @@ def test_another_thread_wakes_it(group: Callable[..., list[Any]], ahead: bool) -
     assert group(2, rank)[0] == []
 
 
-def test_a_rank_that_leaves_is_an_error(group: Callable[..., list[Any]]) -> None:
+def test_a_rank_that_leaves_is_an_error(group: Group) -> None:
     def rank(t: Transport) -> Any:
         if t.rank == 1:
             raise ValueError("no more")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec, cli
 from inceptionn.codec import converted
@@ -118,9 +119,7 @@ def facts_of(folder: Path, *arguments: str) -> dict[str, Any]:
     return facts
 
 
-def test_software_has_the_ratio_that_training_will_have(
-    tmp_path: Path, threads: Callable[..., list[Any]]
-) -> None:
+def test_software_has_the_ratio_that_training_will_have(tmp_path: Path, threads: Group) -> None:
     """Bytes that four ranks send for a file's gradients, with the settings of the hook, by its collective."""
     x = np.random.default_rng(3).standard_normal(40_000).astype(np.float32) * np.float32(2e-4)
     np.save(tmp_path / "gradients.npy", x)

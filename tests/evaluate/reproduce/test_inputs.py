@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Truncation, the ring in one process, the digit network, and the ImageNet networks' shapes."""
 
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn import Codec
 from inceptionn.collectives import MEAN, allreduce_comp
@@ -36,7 +36,7 @@ def test_every_mode_of_the_codec_is_there() -> None:
     assert all(ratio(codec, x) > 10 for codec in found.values())
 
 
-def _by_collective(gradients: list[Any], codec: Codec, threads: Callable[..., list[Any]]) -> list[Any]:
+def _by_collective(gradients: list[Any], codec: Codec, threads: Group) -> list[Any]:
     def rank(transport: Transport) -> Any:
         result = np.empty_like(gradients[0])
         allreduce_comp(
@@ -49,9 +49,7 @@ def _by_collective(gradients: list[Any], codec: Codec, threads: Callable[..., li
 
 @pytest.mark.parametrize("count", [1, 63, 1000, 40_000])
 @pytest.mark.parametrize("name", ["paper", "planes"])
-def test_the_ring_in_one_process_is_the_collective(
-    name: str, count: int, threads: Callable[..., list[Any]]
-) -> None:
+def test_the_ring_in_one_process_is_the_collective(name: str, count: int, threads: Group) -> None:
     codec = Codec(2**-8, name)
     source = np.random.default_rng(count)
     gradients = [source.normal(scale=0.05, size=count).astype(np.float32) for _ in range(4)]
@@ -61,9 +59,7 @@ def test_the_ring_in_one_process_is_the_collective(
 
 
 @pytest.mark.parametrize(("name", "differ"), [("paper", False), ("planes", True)])
-def test_halves_of_a_step_are_rounded_elsewhere(
-    name: str, differ: bool, threads: Callable[..., list[Any]]
-) -> None:
+def test_halves_of_a_step_are_rounded_elsewhere(name: str, differ: bool, threads: Group) -> None:
     """With planes the collective rounds each rank's values, the ring in one process the sums."""
     codec = Codec(2**-8, name)
     source = np.random.default_rng(1)

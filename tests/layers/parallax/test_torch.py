@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A torch module with sparse embeddings under Parallax, against torch alone. Skipped without torch."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import Group
 
 from inceptionn.evaluate.training import Batches, zipf_documents
 from inceptionn.layers.parallax import MomentumSGD, ParallaxConfig, get_runner
@@ -50,7 +50,7 @@ def alone(steps: int, workers: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "all_gather", "dense"])
-def test_sparse_embedding_trains_as_in_torch_alone(threads: Callable[..., list[Any]], strategy: Any) -> None:
+def test_sparse_embedding_trains_as_in_torch_alone(threads: Group, strategy: Any) -> None:
     modules = [MeanWords() for _ in range(3)]  # before the threads: torch has one random source for all
 
     def run(t: Transport) -> Any:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from outcomes import messages, outcomes
+from outcomes import Group, messages, outcomes
 from refusals import refused
 
 from inceptionn.netns import Network
@@ -287,9 +287,7 @@ def test_objects_of_a_stranger_are_flat_until_it_is_known(port: int, opened: byt
             assert line.receive() == [json.loads(said)]
 
 
-def test_two_ranks_with_one_port_for_floats(
-    tcp: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_ranks_with_one_port_for_floats(tcp: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     class Same(struct.Struct):
         def pack(self, *values: Any) -> bytes:
             return super().pack(5000)
@@ -394,7 +392,7 @@ def test_another_job_is_told_and_refused(port: int) -> None:
         (b"\xff\n", "'utf-8' codec can't decode"),
     ],
 )
-def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, text: str) -> None:
+def test_a_broken_peer_is_named(tcp: Group, noise: bytes, text: str) -> None:
     def run(t: TcpTransport) -> None:
         if t.rank == 1:
             t._control._lines[0].sock.sendall(noise)
@@ -412,7 +410,7 @@ def test_a_broken_peer_is_named(tcp: Callable[..., list[Any]], noise: bytes, tex
         b'{"round":1,"ranks":[-1],"value":1}\n',
     ],
 )  # fmt: skip
-def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Callable[..., list[Any]], noise: bytes) -> None:
+def test_a_rank_that_hears_nonsense_from_rank_0_names_it(tcp: Group, noise: bytes) -> None:
     def run(t: TcpTransport) -> None:
         if t.rank == 0:
             t._control._lines[1].sock.sendall(noise)
