@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`allreduce_comp`: the paper's ``MPI_collective_communication_comp`` (Sec. VI-C) for the all-reduce."""
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
@@ -99,11 +100,13 @@ iallreduce_comp = nonblocking(allreduce_comp)
 
 
 def all_reduce(
-    transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings, feedback: Feedback = None
-) -> None:
-    """Do `allreduce_comp`, as the call of a `plan`."""
+    transport: Transport, sendbuf: Any, recvbuf: Any, settings: Settings, feedback: Feedback = None,
+    terms: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Do `allreduce_comp`, as the call of a `plan`. ``terms``: further ones on which ranks must agree."""
     place = _place(transport, settings)
-    collective = Collective("all-reduce", contributes=place is None or place.contributes)
+    contributes = place is None or place.contributes
+    collective = Collective("all-reduce", contributes=contributes, terms=dict(terms or {}))
     run(
         transport, collective, settings, lambda: Buffers(sendbuf, recvbuf, settings.dtype),
         lambda call, buffers: _move(call, place, buffers.type), feedback,

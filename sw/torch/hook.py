@@ -25,7 +25,7 @@ from ..collectives.values.stream_codec import StreamCodec, check_codec
 from ..system.integers import integer
 from ..wire import CodecName
 from .bucket import BucketCall
-from .hook_checks import check_call, check_size
+from .hook_checks import check_call, check_size, decay_of
 from .host_copy import HostCopy, future_of, lanes_of, takes
 from .left_out import Known, LeftOut, has
 from .link import Link, link_of
@@ -135,8 +135,7 @@ class CompressState:
         self._begin()
         self.residuals: Residuals | None = None
         self.feeds_back_by_default = error_feedback is None
-        if error_feedback is None or error_feedback:
-            decay = 1.0 if error_feedback is None else float(error_feedback)
+        if decay := decay_of(error_feedback):
             self.residuals = Residuals(ErrorFeedback(Codec(), decay))
 
     def _begin(self) -> None:

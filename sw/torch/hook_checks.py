@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks of what calls a communication hook, and with what."""
+"""Checks of settings, and of what calls a communication hook, and with what."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,24 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..system.text import brief
 from .host_copy import lanes_of
+
+
+def check_number(name: str, value: Any, most: float) -> float:
+    """Return a setting as a float. Raise ``TypeError`` or ``ValueError`` unless it is 0..``most``."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, not {brief(value)}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
+    return float(value)
+
+
+def decay_of(error_feedback: Any) -> float:
+    """Return the decay that a setting asks for: that of None and True is 1. Raises as `check_number`."""
+    if error_feedback is None or isinstance(error_feedback, bool):
+        return 0.0 if error_feedback is False else 1.0
+    return check_number("error_feedback", error_feedback, 1)
 
 
 def check_call(hook: Callable[..., Any], kind: type, state: Any, bucket: Any) -> None:

@@ -313,7 +313,7 @@ def failing_at_rank_1() -> dict[str, str]:
     wrong: dict[str, dict[str, Any]] = {
         "delay must be 0..3 steps, not 4": {"delay": 4}, "every must be at least 1, not 0": {"every": 0},
         "outer_momentum must be 0..1, not 1.5": {"outer_momentum": 1.5},
-        "mixing must be a number, not 'half'": {"mixing": "half"}, "decay must be 0..1, not 2.0":
+        "mixing must be a number, not 'half'": {"mixing": "half"}, "error_feedback must be 0..1, not 2":
         {"error_feedback": 2}, "unexpected keyword argument 'warm_up'": {"warm_up": 3},
     }  # fmt: skip
     for text, settings in wrong.items():
@@ -332,10 +332,13 @@ def failing_at_rank_1() -> dict[str, str]:
     resumed = started()
     states = [part.state_dict() for part in resumed]
     states[2]["steps"] = 3 * rank
-    for part, state in zip(resumed, states, strict=True):
+    for part, state in zip(resumed, states, strict=True) if rank else ():
         part.load_state_dict(state)
     resumed[2].every = 1
     found["step differs: rank 0 has 1, rank 1 has 4"] = said(resumed[2].step)
+    late = started(2)
+    steps(late, range(2 + rank))
+    found["step differs: rank 0 has 2, rank 1 has 3"] = said(late[2].synchronize)
     of[2].synchronize()
     return {**found, "nothing": said(of[2].step)}
 
@@ -443,6 +446,9 @@ def test_models_that_cannot_be_synchronised_are_refused(alone: None) -> None:
     assert "has no parameters that are trained" in said(lambda: DiLoCo(frozen, both))
     assert "optimizer must be a torch.optim.Optimizer" in said(lambda: DiLoCo(plain, None))  # type: ignore[arg-type]
     optimizer = torch.optim.SGD(plain.parameters())
+    assert "must be a torch.nn.Module, not list" in said(lambda: DiLoCo([1], optimizer))  # type: ignore[arg-type]
+    in_ddp = torch.nn.parallel.DistributedDataParallel(plain)
+    assert "must be the module in DDP" in said(lambda: DiLoCo(in_ddp, optimizer))
     assert "fragments must be 1..2" in said(lambda: DiLoCo(plain, optimizer, fragments=3))
 
 

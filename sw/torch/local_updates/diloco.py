@@ -8,6 +8,7 @@ momentum on this mean, as on a gradient. That is DiLoCo (Douillard et al. 2023, 
 DiLoCo (Douillard et al. 2025, arXiv:2501.18512, algorithm 2).
 """
 
+import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,10 +30,12 @@ from ...system.integers import integer
 from ...transport import Transport
 from ...wire import CodecName
 from ..hook import ALGORITHMS
+from ..hook_checks import check_number, decay_of
 from ..link import link_of
 from ..saved_state import entries, whole
+from ..transport import group_of
 from .exchange import NAME, Exchange, Flight, begin, take_over
-from .fragment import Fragment, check_number, digest_of, split, trained, untracked
+from .fragment import Fragment, digest_of, split, trained, untracked
 
 
 def default_codec(ranks: int) -> Codec:
@@ -106,7 +109,6 @@ class DiLoCo:
     ) -> None:
         self.group, self.steps, self.ledger, self._model = group, 0, Ledger(), model
         self._flights: dict[int, Flight] = {}
-        self._resumed = False
         try:
             self._parameters = trained(model, optimizer)
             self.every = integer("every", every, 1)
@@ -120,8 +122,8 @@ class DiLoCo:
             sections = () if settings.get("scale") == "tensor" else None
             self._settings = Settings(MEAN, **settings, codec=codec, sections=sections)
             self._settings.check(None, ALGORITHMS)
-            self._decay = None if error_feedback is None else float(error_feedback)
-            parts, decay = split(self._parameters, count), 1.0 if self._decay is None else self._decay
+            parts, decay = split(self._parameters, count), decay_of(error_feedback)
+            self._decay = None if error_feedback is None else decay
             self._fragments = [Fragment(f"fragment {n}", part, decay) for n, part in enumerate(parts)]
         except Exception as error:  # the other ranks wait
             self._join(error)
@@ -154,10 +156,15 @@ class DiLoCo:
     def synchronize(self) -> None:
         """Give all ranks the same weights now, before an evaluation or at the end. All ranks call it.
 
-        Exchanges in flight end first. Fragments whose weights differ have an outer step. Raises as `step`.
+        Exchanges in flight end first. Fragments whose weights differ have an outer step. Raises as `step`,
+        and `MismatchError` if ranks have taken different numbers of inner steps.
         """
         for number in list(self._flights):
             self._land(number, self.mixing)
+        link, terms = link_of(self.group), {"collective": f"{NAME}, synchronize", "step": self.steps}
+        result = link.submit(lambda: agree(link.transport, terms, None, None))
+        link.run_until(result)
+        result.result()
         for number, fragment in enumerate(self._fragments):
             if fragment.together != self.steps:
                 self._begin(number)
@@ -215,20 +222,26 @@ class DiLoCo:
             with suppress(Exception):
                 flight.wait()
         self._flights.clear()
-        self.steps, self._resumed = steps, True
+        self.steps = steps
         for number, (fragment, part) in enumerate(zip(self._fragments, parts, strict=True)):
             if (arrived := fragment.load_state_dict(part)) is not None:
                 self._flights[number] = Flight(*arrived)
 
     def __repr__(self) -> str:
         """Return the settings and the step."""
-        codec = "default" if self._settings.codec is None else check_codec(self._settings.codec).name
-        where = f"fragments {len(self._fragments)}, delay {self.delay}"
-        return f"<DiLoCo step {self.steps}, every {self.every}, codec {codec}, {where}>"
+        settings = self._settings
+        codec = f"default (the NICs', else {default_codec(group_of(self.group).size()).name})"
+        codec = codec if settings.codec is None else check_codec(settings.codec).name
+        feedback = "with planes" if self._decay is None else self._decay or "none"
+        return (
+            f"<DiLoCo step {self.steps}, every {self.every}, codec {codec}, path {settings.path}, "
+            f"scale {settings.scale}, {settings.algorithm}, error feedback {feedback}, "
+            f"fragments {len(self._fragments)}, delay {self.delay}>"
+        )
 
     def __str__(self) -> str:
         """Return the settings, the step and a table of the statistics."""
-        return f"{self!r}\n{self.statistics()}"
+        return f"{textwrap.fill(repr(self), 110)}\n{self.statistics()}"
 
     def _is_due(self, number: int) -> bool:
         count = len(self._fragments)
@@ -237,7 +250,7 @@ class DiLoCo:
     def _begin(self, number: int) -> None:
         """Begin the exchange of a fragment's difference."""
         fragment, link = self._fragments[number], link_of(self.group)
-        terms = {"step": self.steps, "fragment": number, "outer": fragment.outer} if self._resumed else None
+        terms = {"step": self.steps, "step, outer": fragment.outer, "fragment": number}
         values, new = fragment.difference(), untracked(self._model, self._parameters)
         exchange = Exchange(link.transport, fragment, values, self.ledger, self._how, terms, new)
         self._flights[number] = begin(exchange, link, self.steps)
@@ -246,8 +259,6 @@ class DiLoCo:
         """Wait for a fragment's mean, move the anchor by it, and put the anchor into the weights."""
         flight, fragment = self._flights.pop(number), self._fragments[number]
         flight.wait()
-        if flight.link is not None:  # its agreement was after the resumption
-            self._resumed = False
         fragment.step(flight.values, self.outer_lr, self.outer_momentum)
         fragment.put(keep)
         if not keep:
@@ -293,6 +304,5 @@ class DiLoCo:
         result = link.submit(call)
         link.run_until(result)
         self.steps, taken = result.result()
-        self._resumed = False
         for fragment in self._fragments if taken else ():
             fragment.put()

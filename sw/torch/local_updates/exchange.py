@@ -31,7 +31,7 @@ NAME = "local updates"
 class Exchange:
     """The mean over all ranks of a fragment's differences, in their memory; all ranks have it, or none.
 
-    ``how`` gives settings and error feedback of the call. ``terms`` are compared first, unless they are None.
+    ``how`` gives settings and error feedback of the call. ``terms`` must be equal at all ranks.
     ``untracked`` has names of parameters that are trained and in no fragment.
 
     The all-reduce is complete at a rank before it is at another one. So all confirm it, and a rank that is
@@ -43,7 +43,7 @@ class Exchange:
     values: torch.Tensor
     ledger: Ledger
     how: Callable[[Transport, Fragment], tuple[Settings, Feedback]]
-    terms: dict[str, Any] | None
+    terms: dict[str, Any]
     untracked: Sequence[str]
 
     def run(self) -> None:
@@ -63,11 +63,9 @@ class Exchange:
         except Exception as error:  # the other ranks wait for the agreement
             agree(self.transport, {"collective": NAME}, None, error)
             raise
-        if self.terms is not None:
-            agree(self.transport, {"collective": NAME, **self.terms}, None, None)
         try:
             with counted(self.transport, self.ledger, fragment.label):
-                plan(self.transport, None, all_reduce, None, values, settings, feedback).run()
+                plan(self.transport, None, all_reduce, None, values, settings, feedback, self.terms).run()
             agree(self.transport, {"collective": f"{NAME}, complete"}, None, None)
         except BaseException:
             fragment.restore(before)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from ...codec import Codec
 from ...codec.scaling import Scaling
@@ -170,9 +171,15 @@ def split(parameters: Mapping[str, torch.Tensor], count: int) -> list[dict[str, 
 def trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     """Return the parameters of a model that are trained, by name; tied ones once.
 
-    Raises ``TypeError`` for a parameter that is sharded, sparse or of another type, ``ValueError`` if there
-    are none, or if the optimizer trains one that the model does not have.
+    Raises ``TypeError`` for a model in DDP, and a parameter that is sharded, sparse or of another type.
+    ``ValueError`` if there are none, or if the optimizer trains one that the model does not have.
     """
+    if not isinstance(model, torch.nn.Module) or isinstance(model, DistributedDataParallel):
+        in_ddp = "the module in DDP, since DDP would send gradients in every step"
+        raise TypeError(
+            f"model must be {in_ddp if isinstance(model, torch.nn.Module) else 'a torch.nn.Module'}, "
+            f"not {type(model).__name__}"
+        )
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, not {brief(optimizer)}")
     found = {name: each for name, each in model.named_parameters() if each.requires_grad}
@@ -194,15 +201,6 @@ def untracked(model: torch.nn.Module, known: Mapping[str, torch.Tensor]) -> list
     """Return the names of a model's trained parameters that are not those of ``known``."""
     named = model.named_parameters()
     return [name for name, each in named if each.requires_grad and known.get(name) is not each]
-
-
-def check_number(name: str, value: Any, most: float) -> float:
-    """Return a setting as a float. Raise ``TypeError`` or ``ValueError`` unless it is 0..``most``."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, not {brief(value)}")
-    if not 0 <= value <= most:
-        raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
-    return float(value)
 
 
 def digest_of(tensors: Iterable[torch.Tensor]) -> str:
