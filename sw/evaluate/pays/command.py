@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """``inceptionn pays``: would compression make this training faster, and by how much?"""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -97,7 +98,9 @@ def pays(
     """
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
-    local_bound = local_bound or ErrorFeedback.local_exponent(nodes)
+    if local_steps == 1 and (local_bound is not None or local_ratio != NORMAL):
+        raise typer.BadParameter("--local-bound and --local-ratio need --local-steps")
+    local_bound = local_bound or (ErrorFeedback.local_exponent(nodes) if where == "software" else bound)
     if deflated and (where != "software" or ratio in ratios.TABLE_III):
         raise typer.BadParameter("needs --where software and no ratio of Table III", param_hint="--deflated")
     coder, coarse = (_codec(k, variant, deflated) for k in (bound, local_bound))
@@ -122,7 +125,11 @@ def pays(
         collectives=_collectives(coder, bound, where, scaling, narrow),
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-    local = _local(scene, ratio_of(local_ratio, coarse, local_bound, scaling, "--local-ratio"), local_bound)
+    # `DiLoCo` is one of this package's collectives, also over NICs, and has a scale by default.
+    local_scale = "auto" if scale is None else scaling
+    found_ratio = ratio_of(local_ratio, coarse, local_bound, local_scale, "--local-ratio")
+    exactly = _collectives(coarse, local_bound, where, local_scale, narrow) or Collectives()
+    local = _local(scene, _at(found_ratio, scene.nodes), exactly)
     scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():
@@ -161,6 +168,11 @@ def _show(
     study.table("", {name: partial(text, found) for name, text in WAYS.items()}, ways)
     if trial is not None:
         study.show(f"Simulated host by host, {found.scenario.nodes} nodes, jitter {jitter:g}: {trial}")
+    if local is not None:
+        bound, ratios_of = local.scenario.form.collectives, local.scenario.ratios
+        assert bound is not None
+        step = "" if bound.bound is None else f"at 2^{math.log2(bound.bound):g}, "
+        study.show(f"Local updates: {step}ratio {ratios_of[0]:.2f}, of the result {ratios_of[1]:.2f}")
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
     gradients, result = found.scenario.ratios
     study.facts |= {
@@ -179,15 +191,11 @@ def _codec(k: int, variant: Variant, deflated: bool) -> StreamCodec:
     return Deflated(codec) if deflated else codec
 
 
-def _local(scene: Scenario, ratio: RatioAt, bound: int) -> Prediction | None:
+def _local(scene: Scenario, ratio: Ratio, collectives: Collectives) -> Prediction | None:
     """Predict local updates, whose differences have a ratio and bound of their own; None without them."""
     if scene.local_steps == 1:
         return None
-    known = scene.form.collectives
-    if known is not None and known.bound is not None:
-        known = replace(known, bound=2.0**-bound)
-    form = replace(scene.form, ratio=_at(ratio, scene.nodes), collectives=known)
-    return predict(replace(scene, form=form))
+    return predict(replace(scene, form=replace(scene.form, ratio=ratio, collectives=collectives)))
 
 
 def _collectives(
@@ -301,10 +309,13 @@ def scale_of(text: str | None, where: str, ratio: str) -> Scale:
 
 def _number(text: str) -> Ratio:
     try:
-        return ratios.constant(float(text))
+        found = float(text)
     except ValueError:
         names = ", ".join((*ratios.SAMPLES, *ratios.TABLE_III))
         raise ValueError(f"takes a number, a .npy file, or {names}, not {text!r}") from None
+    if not 0.5 <= found <= 1000:
+        raise ValueError(f"must be 0.5 to 1000, not {text}")
+    return ratios.constant(found)
 
 
 def ratio_of(text: str, codec: StreamCodec, bound: int, scale: Scale, option: str = "--ratio") -> RatioAt:

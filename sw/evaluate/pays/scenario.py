@@ -73,7 +73,7 @@ class Scenario:
             ("local steps", self.local_steps, 1 <= self.local_steps <= 1_000_000, "1 to 1000000"),
             ("MTU", self.link.mtu, 576 <= self.link.mtu <= 9216, "576 to 9216"),
             ("topology", self.topology, self.topology in TOPOLOGIES, f"one of {', '.join(TOPOLOGIES)}"),
-            ("ratio", ratio, 0.5 <= ratio <= 1000, "0.5 to 1000"),
+            ("ratio", ratio, ratio >= 0.5, "at least 0.5"),
         )
         for name, value, right, rule in rules:
             if not right or (isinstance(value, float) and not math.isfinite(value)):
@@ -159,13 +159,21 @@ class Prediction:
 
     @property
     def verdict(self) -> str:
-        """One of "yes", "a little", "not beside bf16" and "no"."""
+        """One of "yes", "a little", "not beside bf16", "no" and "not at this bound"."""
+        if self.drops_values:
+            return "not at this bound"
         if self.gain >= WORTH:
             return "yes"
         if self.gain >= LITTLE:
             return "a little"
         raw = min(self.raw.step, self.plain.step) / self.compressed.step
         return "not beside bf16" if raw >= WORTH else "no"
+
+    @property
+    def drops_values(self) -> bool:
+        """True if the bound is coarser than 1 / (16 N), so that error feedback can diverge."""
+        known = self.scenario.form.collectives
+        return known is not None and known.bound is not None and 16 * self.scenario.nodes * known.bound > 1
 
     def reasons(self) -> list[str]:
         """Return the reasons in words, the strongest first."""
@@ -179,7 +187,10 @@ class Prediction:
         each = scene.size / scene.buckets / scene.nodes
         blocks = f"{scene.buckets} bucket{'s' * (scene.buckets > 1)}, blocks of {each / 1e3:.3g} kB"
         waiting = min(1.0, exchange.latency / exchange.seconds)
+        finest = math.ceil(math.log2(16 * scene.nodes))
         told = {
+            f"the scale makes room for the sum of {scene.nodes} ranks, so too many values become zero: keep "
+            f"the bound at 2^-{finest}, 1 / (16 N), or less, or take the scale \"rms\"": self.drops_values,
             f"the step is compute-bound: without a codec a {fastest.name} adds {100 * share:.1f} % to it":
                 share < 0.1,
             "the cable between host and inline device is no faster than the network's link, and carries raw "
@@ -202,10 +213,15 @@ class Prediction:
             f"the codec's own part is {self.gain:.2f}":
                 scene.topology == "hierarchical" and WORTH * one_ring < 1,
             "weights come back raw: only one of the two ways shrinks": scene.returns_raw,
-            f"exchange {fastest.exchange.seconds * 1e3:.3g} ms ({fastest.name}) to "
-            f"{exchange.seconds * 1e3:.3g} ms; the {exchange.limit} is the limit then": self.gain >= LITTLE,
+            f"exchange {_milliseconds(fastest.exchange.seconds)} ({fastest.name}) to "
+            f"{_milliseconds(exchange.seconds)}; the {exchange.limit} is the limit then": self.gain >= LITTLE,
         }  # fmt: skip
         return [text for text, holds in told.items() if holds] or ["the exchange is no faster with the codec"]
+
+
+def _milliseconds(seconds: float) -> str:
+    """Return a time with three digits, and without an exponent."""
+    return f"{float(f'{1e3 * seconds:.3g}'):,.10g} ms"
 
 
 def takes_one_step(scene: Scenario, size: float, form: Form) -> bool:

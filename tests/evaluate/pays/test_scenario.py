@@ -85,6 +85,13 @@ def test_far_away_software_agrees_and_takes_one_step() -> None:
     assert gain == pytest.approx(5 * 0.01, rel=0.02)
 
 
+def test_a_bound_too_coarse_for_the_ranks() -> None:
+    assert predict(replace(FAR_AWAY, nodes=64)).verdict == "yes"
+    found = predict(replace(FAR_AWAY, nodes=65))
+    assert found.verdict == "not at this bound"
+    assert "keep the bound at 2^-11" in found.reasons()[0]
+
+
 def test_inline_devices_store_what_they_delay() -> None:
     """Both send a packet over a gigabit cable, and the first compresses it: 1538 bytes at 249 MB/s."""
     form, slow = Form("inline", constant(8.0)), Link(1e8)
@@ -140,7 +147,7 @@ def test_overlap_hides_exchanges() -> None:
         ({"group": 5}, "group must be 1 to 4, not 5"),
         ({"buckets": 0}, "buckets must be 1 to 1000000, not 0"),
         ({"topology": "star"}, "topology must be one of ring, .*, not 'star'"),
-        ({"form": Form("nic", constant(0.0))}, "ratio must be 0.5 to 1000, not 0.0"),
+        ({"form": Form("nic", constant(0.0))}, "ratio must be at least 0.5, not 0.0"),
         ({"oversubscription": 0.5}, "oversubscription must be at least 1, not 0.5"),
     ],
 )
