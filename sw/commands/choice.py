@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from ..codec import Codec
 from ..collectives.values.deflated import packed
 from ..collectives.values.stream_codec import StreamCodec
-from ..wire import DEFAULTS, LANE_BYTES, CodecName, Mode, Variant
+from ..wire import DEFAULTS, LANE_BYTES, MAX_K, CodecName, Mode, Variant
 
 CHUNK = 1 << 20
 """Values per pass when errors are counted."""
+RANKS = 4
+"""The ranks of a training for which `Choice.arguments` are."""
 BOUNDS = (4, 6, 8, 10, 12, 14)
 MOST_RELATIVE_ERROR = 0.1
 """Relative L2 error up to which a choice is recommended."""
@@ -106,13 +108,15 @@ class Choice(Effect):
         return f"--codec {self.codec} --bound {self.k} --scale {self.scale}"
 
     def arguments(self, auto: int) -> str:
-        """Return the arguments of `CompressState` and `allreduce_comp`.
+        """Return the arguments of `CompressState` and `allreduce_comp`, of `RANKS` ranks.
 
         ``auto`` is the exponent of the scale "auto", which is preferred where it is the same: gradients
-        shrink.
+        shrink. It makes room for the sum of all ranks, so the bound is finer by as much.
         """
-        chosen = "'auto'" if self.scale == auto else str(self.scale) if self.scale else "None"
-        return f"codec=Codec(2**-{self.k}, {self.codec!r}), scale={chosen}"
+        if self.scale == auto:
+            k = min(MAX_K, self.k + (RANKS - 1).bit_length())
+            return f"codec=Codec(2**-{k}, {self.codec!r}), scale='auto'"
+        return f"codec=Codec(2**-{self.k}, {self.codec!r}), scale={self.scale or None}"
 
 
 def choices(values: NDArray[np.float32], scales: Iterable[int], item: int = LANE_BYTES) -> list[Choice]:

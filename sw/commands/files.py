@@ -26,6 +26,7 @@ from ..system.options import one_of, regular, usage_error
 from ..system.text import printable
 from .choice import (
     MOST_RELATIVE_ERROR,
+    RANKS,
     Choice,
     Effect,
     Errors,
@@ -211,7 +212,7 @@ def _inspect_array(
     scales = sorted({0, auto_scale}, key=abs) if scale == "0" else [used]
     table = choices(values, scales, array.itemsize)
     found = [*table, *between(table, values, array.itemsize)]
-    best = recommended(found)
+    best = recommended(found) if np.any(values[np.isfinite(values)]) else None
     effect = None if other is None else effect_of(other, values, item=array.itemsize)
     _print_choices(console, [each for each in table if each.scale == used], best, auto_scale, effect)
     if strange := values.size - int(np.isfinite(values).sum()):
@@ -311,13 +312,14 @@ def _print_choices(
         )
     console.print(table)
     if best is None:
-        console.print(f"none of them has a relative L2 error of {MOST_RELATIVE_ERROR} or less")
+        some = f"no relative L2 error is {MOST_RELATIVE_ERROR} or less, or no value is finite and not 0"
+        console.print(f"nothing to recommend: {some}")
     else:
         console.print(
             f"recommended: {best.text} (1:{best.ratio:.2f}, relative L2 error {best.relative_error:.3f}, "
             f"energy kept {best.energy_kept:.1%})"
         )
-        console.print(f"in training: CompressState({best.arguments(auto)})")
+        console.print(f"in training, {RANKS} ranks: CompressState({best.arguments(auto)})")
 
 
 def _print_bars(console: Console, title: str, rows: list[tuple[str, int]], unit: str = "values") -> None:

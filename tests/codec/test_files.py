@@ -344,10 +344,19 @@ def test_inspect_says_what_strange_values_do_and_what_training_needs(
     assert cli.main(["inspect", str(gradients)]) == 0
     out = capsys.readouterr().out
     assert "3 values are NaN or infinite: they are sent unchanged" in out
-    (line,) = (line for line in out.splitlines() if line.startswith("in training: CompressState("))
+    (line,) = (line for line in out.splitlines() if line.startswith("in training, 4 ranks: CompressState("))
     found = re.fullmatch(r".*\(codec=Codec\(2\*\*-(\d+), '(\w+)'\), scale=(None|'auto')\)", line)
     assert found is not None
-    assert f"recommended: --codec {found[2]} --bound {found[1]} " in out
+    bound = int(found[1]) - 2 * (found[3] == "'auto'")  # room for the sum of four
+    assert f"recommended: --codec {found[2]} --bound {bound} " in out
+
+
+def test_nothing_is_recommended_for_zeros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "g.npy", np.array([0, np.nan, 0, np.inf], np.float32))
+    assert cli.main(["inspect", str(tmp_path / "g.npy")]) == 0
+    out = capsys.readouterr().out
+    assert "nothing to recommend: " in out
+    assert "in training" not in out
 
 
 def test_no_energy_is_kept_of_values_below_the_bound() -> None:
@@ -377,5 +386,5 @@ def test_scale_auto_is_recommended_although_the_bounds_of_the_table_lie_between(
     out = capsys.readouterr().out
     ratio = x.nbytes / len(Codec(2**-6, "planes").compress(x))
     assert f"recommended: --codec planes --bound 5 --scale 1 (1:{ratio:.2f}, " in out
-    assert "in training: CompressState(codec=Codec(2**-5, 'planes'), scale='auto')" in out
+    assert "in training, 4 ranks: CompressState(codec=Codec(2**-7, 'planes'), scale='auto')" in out
     assert "planes 2**-5" not in out
