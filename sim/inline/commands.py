@@ -53,7 +53,7 @@ def simulate(
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
     if not pcap.is_file():
-        raise FileNotFoundError(f"no capture there: {str(pcap)!r}")
+        raise FileNotFoundError(f"no capture there: {str(pcap)!r} (the default is a file of the repository)")
     out, sent = Output(json_file), read_pcap(pcap)[:frames]
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
     facts["environment"] = environment(SEED if gradients else None)
