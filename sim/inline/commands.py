@@ -18,7 +18,7 @@ from inceptionn.wire import GROUP_LANES
 from ..capture import read_pcap
 from ..nic_codec import NIC_CODECS, NIC_VARIANTS
 from ..nic_options import LanesOption, variants
-from ..replay.replay import DEFAULT_CAPTURE
+from ..replay.replay import DEFAULT_CAPTURE, check_capture
 from .pair import Pair
 from .scenarios import LEAST_GAIN, SCALES, SEED, Gain, differences, gain
 
@@ -52,8 +52,7 @@ def simulate(
     codecs = variants([word.strip() for word in codec.split(",")], bf16)
     if gradients and gradients < 10:
         raise typer.BadParameter(f"must be 0 or at least 10, not {gradients}", param_hint="--gradients")
-    if not pcap.is_file():
-        raise FileNotFoundError(f"no capture there: {str(pcap)!r} (the default is a file of the repository)")
+    check_capture(pcap)
     out, sent = Output(json_file), read_pcap(pcap)[:frames]
     facts: dict[str, Any] = {"capture": str(pcap), "frames": len(sent), "codecs": {}}
     facts["environment"] = environment(SEED if gradients else None)

@@ -20,7 +20,7 @@ from inceptionn.commands.environment import environment
 from inceptionn.system.options import one_of, usage_error
 from inceptionn.wire import CODECS, DEFAULT_CODEC
 
-from ..capture import Capture, PcapWriter, read_capture
+from ..capture import PcapWriter, read_capture
 from ..golden import EngineConfig, Result
 from ..models.cache import build_root
 from ..models.waves import wave_format
@@ -79,12 +79,11 @@ def _results(totals: Totals, compared: Sequence[Any], figures: Any) -> dict[str,
     }
 
 
-def _captured(pcap: Path, skip_broken: bool) -> Capture:
-    """Read the capture; errors as of `read_capture`, and ``FileNotFoundError`` with what to do."""
+def check_capture(pcap: Path) -> None:
+    """Raise ``FileNotFoundError``, with what to do, unless there is such a file."""
     if not pcap.is_file():
         hint = "; name a pcap file, or run this in a clone of the project" if pcap == DEFAULT_CAPTURE else ""
         raise FileNotFoundError(f"no such capture{hint}: {str(pcap)!r}")
-    return read_capture(pcap, skip_broken)
 
 
 def replay(
@@ -122,7 +121,8 @@ def replay(
     measure: Annotated[bool, typer.Option(help="Also measure throughput and latency.")] = True,
 ) -> None:
     """Drive captured traffic through the NIC's Verilog, both engines back to back, and check every frame."""
-    capture = _captured(pcap, skip_broken)
+    check_capture(pcap)
+    capture = read_capture(pcap, skip_broken)
     chosen(codec, mode)
     check_bf16(codec, bf16)
     if waves is not None:
