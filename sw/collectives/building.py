@@ -10,7 +10,8 @@ on these parts alone; `docs/layers.md` describes its systems.
 - Scale: `largest_exponent`, `common_scale`, `check_fits`, `with_scale`; `Codec.scaled` for a scale that all
   ranks share, `Scaling` for lanes.
 - Division of a vector: `Parts`, `SUB_BLOCK`.
-- Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`.
+- Algorithms: `ring` and its steps, `aggregate` and `one_aggregator`, `default_group_size`, `RING_ALGORITHMS`;
+  `one_step_is_faster` tells when sums of a ring take one step.
 - What is sent: `WireForm`, `Raw`, `Compressed`, `wire_form`, and `add_decompressed`, `check_codec`;
   `stream_in` and `values_in` bring what a codec returns into the memory that it was given;
   `sums_exactly` tells whether sums of what arrives are the same in every order.
@@ -37,6 +38,7 @@ from .agreement import (
 )
 from .algorithms.aggregators import aggregate, one_aggregator
 from .algorithms.hierarchical import default_group_size
+from .algorithms.one_step import one_step_is_faster
 from .algorithms.parts import SUB_BLOCK, Parts
 from .algorithms.ring import all_gather_steps, all_reduce_steps, reduce_scatter_steps, ring
 from .ledger import Ledger, counted, counting, ledger_of
@@ -53,6 +55,7 @@ __all__ = [
     "WireForm", "add_decompressed", "aggregate", "agree", "all_finite", "all_gather_steps",
     "all_reduce_steps", "arriving", "check_codec", "check_fits", "check_scale", "choose_path", "common_scale",
     "counted", "counting", "default_group_size", "exchanged", "from_bfloat16", "is_amount", "is_whole",
-    "largest_exponent", "ledger_of", "moving_data", "one_aggregator", "reduce_scatter_steps", "ring",
-    "stream_in", "sums_exactly", "to_bfloat16", "values_in", "watch", "wire_form", "with_scale",
+    "largest_exponent", "ledger_of", "moving_data", "one_aggregator", "one_step_is_faster",
+    "reduce_scatter_steps", "ring", "stream_in", "sums_exactly", "to_bfloat16", "values_in", "watch",
+    "wire_form", "with_scale",
 ]  # fmt: skip

@@ -119,7 +119,7 @@ def test_far_away_more_lanes_take_one_step(
     ],
 )
 def test_what_is_faster(count: int, ranks: int, latency: float, bound: float | None, faster: bool) -> None:
-    assert module.is_faster(count, ranks, latency, bound) is faster
+    assert module.one_step_is_faster(count, ranks, latency, bound) is faster
 
 
 RANK = """

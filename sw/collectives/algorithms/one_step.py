@@ -31,12 +31,12 @@ def fits(form: WireForm, count: int, bound: float | None) -> TypeGuard[Compresse
     ``bound``: of a codec whose scale follows the values, so that sums are exact and the way never shows; else
     None.
     """
-    return isinstance(form, Compressed) and is_faster(
+    return isinstance(form, Compressed) and one_step_is_faster(
         count, form.transport.size, form.transport.latency, bound
     )
 
 
-def is_faster(count: float, ranks: int, latency: float, bound: float | None) -> bool:
+def one_step_is_faster(count: float, ranks: int, latency: float, bound: float | None) -> bool:
     """Tell whether one step is taken to be faster than a ring, for ``count`` lanes of each rank.
 
     ``latency``: seconds one way. Far away, what is sent may take as long as the latency of the ring's other

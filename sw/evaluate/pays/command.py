@@ -98,11 +98,8 @@ def pays(
     """
     narrow = gradients == "bfloat16"
     variant, scaling = variant_of(codec, mode, where, ratio, narrow), scale_of(scale, where, ratio)
-    if local_steps == 1 and (local_bound is not None or local_ratio != NORMAL):
-        raise typer.BadParameter("--local-bound and --local-ratio need --local-steps")
+    _check_options(local_steps, local_bound is not None or local_ratio != NORMAL, deflated, where, ratio)
     local_bound = local_bound or (ErrorFeedback.local_exponent(nodes) if where == "software" else bound)
-    if deflated and (where != "software" or ratio in ratios.TABLE_III):
-        raise typer.BadParameter("needs --where software and no ratio of Table III", param_hint="--deflated")
     coder, coarse = (_codec(k, variant, deflated) for k in (bound, local_bound))
     stack, given = rate_of(tcp_rate, "--tcp-rate"), rate_of(codec_rate, "--codec-rate")
     if not 0 <= jitter <= MOST_JITTER:
@@ -125,11 +122,7 @@ def pays(
         collectives=_collectives(coder, bound, where, scaling, narrow),
     )  # fmt: skip
     scene = replace(scene, form=form, host=host if stack is None else replace(host, stack=stack))
-    # `DiLoCo` is one of this package's collectives, also over NICs, and has a scale by default.
-    local_scale = "auto" if scale is None else scaling
-    found_ratio = ratio_of(local_ratio, coarse, local_bound, local_scale, "--local-ratio")
-    exactly = _collectives(coarse, local_bound, where, local_scale, narrow) or Collectives()
-    local = _local(scene, _at(found_ratio, scene.nodes), exactly)
+    local = _local(scene, coarse, local_bound, "auto" if scale is None else scaling, local_ratio)
     scene = replace(scene, local_steps=1)
     found = predict(scene)
     with usage_error():
@@ -145,6 +138,14 @@ def pays(
     if study.output.plot is not None:
         points = study.facts["chart"] = chart.points(scene, ratio_at)
         study.plot(lambda figure: chart.draw(figure, scene, points, title), 9.6, 4.2)
+
+
+def _check_options(local_steps: int, local: bool, deflated: bool, where: str, ratio: str) -> None:
+    """Refuse options that would do nothing, some of local updates if ``local``."""
+    if local and local_steps == 1:
+        raise typer.BadParameter("need --local-steps", param_hint="--local-bound, --local-ratio")
+    if deflated and (where != "software" or ratio in ratios.TABLE_III):
+        raise typer.BadParameter("needs --where software and no ratio of Table III", param_hint="--deflated")
 
 
 def _show(
@@ -191,11 +192,19 @@ def _codec(k: int, variant: Variant, deflated: bool) -> StreamCodec:
     return Deflated(codec) if deflated else codec
 
 
-def _local(scene: Scenario, ratio: Ratio, collectives: Collectives) -> Prediction | None:
-    """Predict local updates, whose differences have a ratio and bound of their own; None without them."""
+def _local(scene: Scenario, codec: StreamCodec, bound: int, scale: Scale, ratio: str) -> Prediction | None:
+    """Predict local updates, whose differences have a ratio and bound of their own; None without them.
+
+    `DiLoCo` is one of this package's collectives over NICs, too.
+    """
     if scene.local_steps == 1:
         return None
-    return predict(replace(scene, form=replace(scene.form, ratio=ratio, collectives=collectives)))
+    where, narrow = scene.form.where, scene.gradients == "bfloat16"
+    form = replace(
+        scene.form, ratio=_at(ratio_of(ratio, codec, bound, scale, "--local-ratio"), scene.nodes),
+        collectives=_collectives(codec, bound, where, scale, narrow) or Collectives(),
+    )  # fmt: skip
+    return predict(replace(scene, form=form))
 
 
 def _collectives(

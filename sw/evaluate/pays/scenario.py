@@ -5,8 +5,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
-from ...collectives import default_group_size
-from ...collectives.algorithms.one_step import is_faster
+from ...collectives import default_group_size, one_step_is_faster
 from .costs import Form, Host, Link
 from .exchange import (
     Exchange,
@@ -229,7 +228,7 @@ def takes_one_step(scene: Scenario, size: float, form: Form) -> bool:
     known = form.collectives
     if known is None or not known.exact:
         return False
-    return is_faster(size / form.bytes_per_value, scene.nodes, scene.link.latency, known.bound)
+    return one_step_is_faster(size / form.bytes_per_value, scene.nodes, scene.link.latency, known.bound)
 
 
 def exchange_of(scene: Scenario, size: float, form: Form, topology: Topology) -> Exchange:

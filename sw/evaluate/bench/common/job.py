@@ -20,7 +20,6 @@ from typing import IO, Any, TypeVar
 from ....commands.console import Console, new_progress
 from ....netns import Namespaces, NetworkError, mpi_popen
 from ....transport import LoopbackTransport, TransportError, loopback
-from ....transport.base import RunningClock
 
 T = TypeVar("T")
 Rank = subprocess.Popen[str]
@@ -123,28 +122,27 @@ def heard(ranks: Sequence[Rank], said: IO[str], patience: float) -> Iterator[Lin
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        clock = RunningClock(patience)
-        since, failed = clock.now(), False
+        since, failed = time.monotonic(), False
         while True:
             try:
                 line = arrived.get(timeout=min(_POLL, patience))
             except queue.Empty:
-                quiet = clock.now() - since
+                quiet = time.monotonic() - since
                 if failed and quiet >= _LAST_WORDS:
                     raise NetworkError(f"a rank failed: {_said(said)}") from None
                 if quiet >= patience:
                     text = f"no output from the ranks for {quiet:.0f} s; the last was: {_said(said)}"
                     raise NetworkError(text) from None
                 if not failed and any(rank.poll() for rank in ranks):
-                    since, failed = clock.now(), True
+                    since, failed = time.monotonic(), True
                 continue
             if line is None:
                 break
             if not failed:
-                since = clock.now()
+                since = time.monotonic()
             if line.startswith("{"):
                 yield json.loads(line)
-                since = clock.now()  # not the caller's time
+                since = time.monotonic()  # not the caller's time
         if any(rank.wait(_GRACE) for rank in ranks):
             raise NetworkError(f"a rank failed: {_said(said)}")
     except subprocess.TimeoutExpired as error:
