@@ -173,7 +173,7 @@ def test_hostile_streams(seed: int, rounds: int, build: Build) -> None:
     assert len(counts) == len(names) > 10
     for verdict, name in enumerate(names):
         if name not in ("NO_ROOM", "OVERFLOWED", "WRONG_INDEX"):
-            assert counts[verdict] > 3, (name, counts)
+            assert counts[verdict] > 0, (name, counts)
 
 
 @pytest.mark.slow
