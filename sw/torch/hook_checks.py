@@ -2,8 +2,10 @@
 """Checks of settings, and of what calls a communication hook, and with what."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -13,7 +15,7 @@ from .host_copy import lanes_of
 
 def check_number(name: str, value: Any, most: float) -> float:
     """Return a setting as a float. Raise ``TypeError`` or ``ValueError`` unless it is 0..``most``."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, not {brief(value)}")
     if not 0 <= value <= most:
         raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
@@ -22,8 +24,8 @@ def check_number(name: str, value: Any, most: float) -> float:
 
 def decay_of(error_feedback: Any) -> float:
     """Return the decay that a setting asks for: that of None and True is 1. Raises as `check_number`."""
-    if error_feedback is None or isinstance(error_feedback, bool):
-        return 0.0 if error_feedback is False else 1.0
+    if error_feedback is None or isinstance(error_feedback, bool | np.bool_):
+        return float(error_feedback is None or bool(error_feedback))
     return check_number("error_feedback", error_feedback, 1)
 
 

@@ -59,8 +59,9 @@ def test_figures_are_ratios_of_medians() -> None:
     lines += [trained("plain", 97.0), trained("hook", 96.9), trained("plain", 95.0, seed=1)]
     lines += [trained("hook", 94.7, seed=1), trained("hook", 10.0, seed=2)]  # seed 2: interrupted
     lines += [trained("plain", 2.0, "loss"), trained("hook", 2.1, "loss")]
-    figures = tables.figures_of(lines)
+    figures = tables.figures_of(lines, True)
     assert [figure.measured for figure in figures] == pytest.approx([4.0, 1.5, 0.2, 5.0])
+    assert tables.figures_of(lines, False) == figures[1:]
     assert [figure.reached for figure in figures] == [True, True, True, False]
 
 

@@ -329,6 +329,12 @@ def test_settings_are_those_of_an_all_reduce_but_for_its_array() -> None:
             CompressState(**{name: None})
 
 
+@pytest.mark.parametrize("wrong", [2, -0.5, float("nan"), "x"])
+def test_a_wrong_error_feedback_is_named(wrong: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="^error_feedback must be "):
+        CompressState(error_feedback=wrong)
+
+
 @pytest.mark.parametrize("off", [False, 0, 0.0, np.False_])
 def test_no_error_feedback_keeps_no_residuals(off: Any) -> None:
     assert CompressState(error_feedback=off).residuals is None
