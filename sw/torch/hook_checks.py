@@ -17,7 +17,7 @@ def check_number(name: str, value: Any, most: float) -> float:
     """Return a setting as a float. Raise ``TypeError`` or ``ValueError`` unless it is 0..``most``."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, not {brief(value)}")
-    if not 0 <= value <= most:
+    if not 0 <= float(value) <= most:
         raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
     return float(value)
 
