@@ -15,7 +15,7 @@ from .host_copy import lanes_of
 
 def check_number(name: str, value: Any, most: float) -> float:
     """Return a setting as a float. Raise ``TypeError`` or ``ValueError`` unless it is 0..``most``."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, not {brief(value)}")
     if not 0 <= float(value) <= most:
         raise ValueError(f"{name} must be 0..{most}, not {brief(value)}")
