@@ -54,13 +54,16 @@ def test_study_without_files_is_shown_once(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_interrupted_study_shows_what_it_holds(shown: bool, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_interrupted_study_shows_what_it_holds(
+    shown: bool, end: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
     @measurement("x")
     def interrupted(study: Study, seed: int) -> None:
         if shown:
             study.show("half of it")
-        raise KeyboardInterrupt
+        raise end
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(end):
         interrupted(seed=1)
     assert ("half of it" in capsys.readouterr().out) == shown
