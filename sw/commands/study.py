@@ -157,8 +157,8 @@ def measurement(
     """Make a command of a function that fills a `Study`, its first argument.
 
     The command has the options ``--json``, ``--csv`` and with ``plot`` also ``--plot``. The JSON begins with
-    ``"bench": name``, if it has one. A run that is interrupted, by Ctrl-C, SIGTERM or an error, shows what the
-    study holds by then.
+    ``"bench": name``, if it has one. A run that ends by Ctrl-C, SIGTERM or an error shows what the study
+    holds by then.
     """
 
     def of(fill: Callable[..., None]) -> Callable[..., None]:
