@@ -450,6 +450,9 @@ def test_models_that_cannot_be_synchronised_are_refused(alone: None) -> None:
     in_ddp = torch.nn.parallel.DistributedDataParallel(plain)
     assert "must be the module in DDP" in said(lambda: DiLoCo(in_ddp, optimizer))
     assert "fragments must be 1..2" in said(lambda: DiLoCo(plain, optimizer, fragments=3))
+    assert "codec default (the NICs', else by the number of ranks), path auto" in repr(
+        DiLoCo(plain, optimizer)
+    )
 
 
 def test_the_example_runs() -> None:

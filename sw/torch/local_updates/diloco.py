@@ -33,7 +33,6 @@ from ..hook import ALGORITHMS
 from ..hook_checks import check_number, decay_of
 from ..link import link_of
 from ..saved_state import entries, whole
-from ..transport import group_of
 from .exchange import NAME, Exchange, Flight, begin, take_over
 from .fragment import Fragment, digest_of, split, trained, untracked
 
@@ -230,7 +229,7 @@ class DiLoCo:
     def __repr__(self) -> str:
         """Return the settings and the step."""
         settings = self._settings
-        codec = f"default (the NICs', else {default_codec(group_of(self.group).size()).name})"
+        codec = "default (the NICs', else by the number of ranks)"
         codec = codec if settings.codec is None else check_codec(settings.codec).name
         feedback = "with planes" if self._decay is None else self._decay or "none"
         return (
