@@ -155,7 +155,7 @@ def test_slow_kernels_are_not_chosen(build: Build, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "rounds"),
     [
-        (1, 300),
+        (1, 1000),
         *(
             pytest.param(seed, 10_000 if EXHAUSTIVE else 1000, marks=pytest.mark.slow)
             for seed in range(2, 5 if EXHAUSTIVE else 4)
@@ -173,7 +173,7 @@ def test_hostile_streams(seed: int, rounds: int, build: Build) -> None:
     assert len(counts) == len(names) > 10
     for verdict, name in enumerate(names):
         if name not in ("NO_ROOM", "OVERFLOWED", "WRONG_INDEX"):
-            assert counts[verdict] > 0, (name, counts)
+            assert counts[verdict] > 3, (name, counts)
 
 
 @pytest.mark.slow
