@@ -213,10 +213,7 @@ class CompressState:
 
     def _report_in_turn(self, step: int) -> None:
         """Report after the compressed buckets that still wait for the connections; the step waits for all."""
-        link = link_of(self.process_group)
-        result = link.submit(lambda: self._report(step))
-        link.run_until(result)
-        result.result()
+        link_of(self.process_group).call(lambda: self._report(step))
 
     def statistics(self) -> Statistics:
         """Return what the gradients of this state have cost this rank so far, by bucket and in all."""
@@ -260,9 +257,7 @@ class CompressState:
             "step": self.step, "warm_up": self.warm_up, "smallest": self.smallest,
             "leave_out": self.left_out.patterns, "parameters left out": self.left_out.names,
         }  # fmt: skip
-        result = link.submit(lambda: agree(link.transport, {"collective": NAME, **terms}, None, error))
-        link.run_until(result)
-        result.result()
+        link.call(lambda: agree(link.transport, {"collective": NAME, **terms}, None, error))
         self._agreed[link] = now
 
     def chosen(

@@ -50,6 +50,12 @@ class Link:
         self._more.put(True)
         return result
 
+    def call(self, call: Callable[[], T]) -> T:
+        """Run a call after those that are queued, and return its result or raise its exception."""
+        result = self.submit(call)
+        self.run_until(result)
+        return result.result()
+
     def run_until(self, result: Result[Any]) -> None:
         """Run queued calls here until this one is done, unless the link's thread is running calls now."""
         if not result.done() and self._running.acquire(blocking=False):

@@ -161,9 +161,7 @@ class DiLoCo:
         for number in list(self._flights):
             self._land(number, self.mixing)
         link, terms = link_of(self.group), {"collective": f"{NAME}, synchronize", "step": self.steps}
-        result = link.submit(lambda: agree(link.transport, terms, None, None))
-        link.run_until(result)
-        result.result()
+        link.call(lambda: agree(link.transport, terms, None, None))
         for number, fragment in enumerate(self._fragments):
             if fragment.together != self.steps:
                 self._begin(number)
@@ -300,8 +298,6 @@ class DiLoCo:
                 raise
             return take_over(link.transport, self._fragments, self.steps, terms)
 
-        result = link.submit(call)
-        link.run_until(result)
-        self.steps, taken = result.result()
+        self.steps, taken = link.call(call)
         for fragment in self._fragments if taken else ():
             fragment.put()

@@ -174,12 +174,10 @@ def trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[st
     Raises ``TypeError`` for a model in DDP, and a parameter that is sharded, sparse or of another type.
     ``ValueError`` if there are none, or if the optimizer trains one that the model does not have.
     """
-    if not isinstance(model, torch.nn.Module) or isinstance(model, DistributedDataParallel):
-        in_ddp = "the module in DDP, since DDP would send gradients in every step"
-        raise TypeError(
-            f"model must be {in_ddp if isinstance(model, torch.nn.Module) else 'a torch.nn.Module'}, "
-            f"not {type(model).__name__}"
-        )
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, DistributedDataParallel):
+        raise TypeError("model must be the module in DDP, since DDP would send gradients in every step")
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, not {brief(optimizer)}")
     found = {name: each for name, each in model.named_parameters() if each.requires_grad}
