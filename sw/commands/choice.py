@@ -18,7 +18,7 @@ from ..wire import DEFAULTS, LANE_BYTES, MAX_K, CodecName, Mode, Variant
 CHUNK = 1 << 20
 """Values per pass when errors are counted."""
 RANKS = 4
-"""The ranks of a training for which `Choice.arguments` are."""
+"""The number of ranks for which `Choice.arguments` chooses a bound."""
 BOUNDS = (4, 6, 8, 10, 12, 14)
 MOST_RELATIVE_ERROR = 0.1
 """Relative L2 error up to which a choice is recommended."""

@@ -170,10 +170,9 @@ def _show(
     if trial is not None:
         study.show(f"Simulated host by host, {found.scenario.nodes} nodes, jitter {jitter:g}: {trial}")
     if local is not None:
-        bound, ratios_of = local.scenario.form.collectives, local.scenario.ratios
-        assert bound is not None
-        step = "" if bound.bound is None else f"at 2^{math.log2(bound.bound):g}, "
-        study.show(f"Local updates: {step}ratio {ratios_of[0]:.2f}, of the result {ratios_of[1]:.2f}")
+        known, (sent, returned) = local.scenario.form.collectives, local.scenario.ratios
+        bound = "" if known is None or known.bound is None else f"at 2^{math.log2(known.bound):g}, "
+        study.show(f"Local updates: {bound}ratio {sent:.2f}, of the result {returned:.2f}")
     study.show(f"Does it pay? {found.verdict.capitalize()}.", *(f"- {reason}" for reason in found.reasons()))
     gradients, result = found.scenario.ratios
     study.facts |= {
