@@ -16,7 +16,8 @@ Lanes = NDArray[np.float32]
 
 MOST_SENT = 1 << 15
 """Lanes that a rank may always send in one step, counted over all receivers. A ring sends less, but in
-2 (n - 1) steps, and a step costs more time than these lanes take at 1 Gbit/s."""
+2 (n - 1) steps, and a step costs more time than these lanes take at 1 Gbit/s. With twice as many, 16,384
+values of four hosts took 1.6 ms in place of 2.4 at 1 Gbit/s, but 3.5 in place of 2.3 at 100 Mbit/s."""
 FAR = 1e-3
 """Seconds of latency from which it may be more."""
 MOST_FAR = 1 << 21
