@@ -311,8 +311,11 @@ def _kept(agreed: _Agreed[B], of_lanes: Scaling, spent: Spent) -> Lanes | KeptOn
     memory, name = prepared.feedback
     whole = lanes if lanes.dtype == np.float32 else np.empty(lanes.size, np.float32)
     into = whole[prepared.loaded.own]
+    if prepared.transport.size == 1:
+        memory.returned(prepared.values, name, into)
+        return whole
     in_ring = prepared.path == "software" and prepared.checked.settings.algorithm == "ring"
-    if in_ring and prepared.transport.size > 1 and not any(of_lanes.scales):
+    if in_ring and not any(of_lanes.scales):
         source = memory.on_demand(prepared.values, name, prepared.codec, agreed.scaling, into, spent)
         if source is not None:
             return source

@@ -185,6 +185,11 @@ class ErrorFeedback:
         self._residuals[name] = residual
         return kept
 
+    def returned(self, fed: Fed, name: Hashable, out: Floats) -> None:
+        """Write a gradient and its whole residual to ``out``. Nothing is left."""
+        np.copyto(out.reshape(-1), fed.added().reshape(-1))
+        self._residuals[name] = np.zeros(fed.own.shape, np.float32)
+
     def on_demand(
         self, fed: Fed, name: Hashable, codec: StreamCodec, scaling: Scaling, out: Floats, spent: Spent
     ) -> KeptOnDemand | None:

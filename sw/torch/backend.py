@@ -203,19 +203,25 @@ def compressed(
     """
     if not isinstance(group, InceptionnProcessGroup):
         raise TypeError(f"the group must be made with backend='{BACKEND}', not {type(group).__name__}")
+    if all_gather and settings.get("scale") == "rms":
+        raise ValueError("scale 'rms' is for sums: leave out all_gather")
+    state = state_for(group, codec, error_feedback=error_feedback or False, **settings)
+    state.agree(group)
+    group.state, group.all_gather = state, all_gather
+    return state
+
+
+def state_for(group: dist.ProcessGroup | None, codec: Any, **settings: Any) -> CompressState:
+    """Return the state of `compressed`, or raise its errors for wrong settings, without other ranks."""
     if settings.get("leave_out"):
         raise ValueError("leave_out needs compress_hook, since a group cannot identify tensors")
     if settings.get("scale") == "tensor":
         raise ValueError("scale 'tensor' needs compress_hook: a group's 'auto' is of each call's tensor")
-    if all_gather and settings.get("scale") == "rms":
-        raise ValueError("scale 'rms' is for sums: leave out all_gather")
-    state = CompressState(group, codec=codec, error_feedback=error_feedback or False, **settings)
+    state = CompressState(group, codec=codec, **settings)
     if state.residuals is not None:
         state.residuals = PlacedResiduals(state.residuals.feedback)
     if (algorithm := state.algorithm) not in RING_ALGORITHMS:
         raise ValueError(f"algorithm must be one of {', '.join(RING_ALGORITHMS)}, not {algorithm!r}")
-    state.agree(group)
-    group.state, group.all_gather = state, all_gather
     return state
 
 

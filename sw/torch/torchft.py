@@ -14,7 +14,7 @@ from torchft import Manager
 from torchft.process_group import ProcessGroupWrapper
 
 from ..collectives.settings import GradientKeywords, check_names
-from .backend import BACKEND, InceptionnProcessGroup, compressed
+from .backend import BACKEND, InceptionnProcessGroup, compressed, state_for
 from .hook import CompressState
 from .local_updates.diloco import DiLoCo
 from .local_updates.fragment import Kept
@@ -44,7 +44,7 @@ class CompressedGroup(ProcessGroupWrapper):
     ) -> None:  # fmt: skip
         super().__init__(timeout)
         check_names(type(self).__name__, settings, {*GradientKeywords.__annotations__, "smallest"})
-        CompressState(codec=codec, **settings)  # raises here, and not in torchft, which would log it
+        state_for(None, codec, **settings)  # raises here, and not in torchft, which would log it
         self._codec, self._settings = codec, settings
 
     def _create_pg(self, store: dist.Store, rank: int, size: int) -> dist.ProcessGroup:

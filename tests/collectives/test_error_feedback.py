@@ -13,7 +13,7 @@ from inceptionn import Codec
 from inceptionn.collectives import ErrorFeedback, allreduce_comp
 from inceptionn.collectives.building import Scaling
 from inceptionn.collectives.values.wire_form import Spent
-from inceptionn.transport import Transport
+from inceptionn.transport import Transport, loopback
 from inceptionn.wire import variant
 
 
@@ -180,6 +180,17 @@ def test_feedback_inside_the_all_reduce_is_feedback_before_it(threads: Callable[
     for (before, twice), (now, once) in zip(apart, inside, strict=True):
         assert np.array_equal(before, now)
         assert (twice, once) == (8, 4)
+
+
+def test_one_rank_gets_its_values_and_what_was_left() -> None:
+    values, feedback = np.array([1, 0.3, 1e-4], np.float32), ErrorFeedback(Codec(2**-2, "planes"))
+    (one,) = loopback(1)
+    feedback(values, "w", scale=0)
+    for expected in (values + feedback.residual("w"), values):
+        given = values.copy()
+        allreduce_comp(one, None, given, codec=feedback.codec, feedback=(feedback, "w"))
+        assert np.array_equal(given, expected)
+        assert not feedback.residual("w").any()
 
 
 @pytest.mark.parametrize("decay", [1, 0.5])

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from programs import said_by
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 from torch_ranks import Ranks, loss_of, model, said, same, saved_and_loaded
 
 from inceptionn import Codec
@@ -438,6 +439,16 @@ def test_the_anchor_of_bfloat16_weights_keeps_small_steps(alone: None) -> None:
     assert fragment.anchor.item() == 256.75
 
 
+def nearly_equal() -> list[float]:
+    module = Weights(1 + 1e-10 * dist.get_rank(), kind=torch.float64)
+    started(4, module)
+    return module.weight.tolist()
+
+
+def test_float64_weights_begin_with_equal_bits(gloo: Ranks) -> None:
+    assert gloo(nearly_equal) == [[1.0]] * 2
+
+
 def test_models_that_cannot_be_synchronised_are_refused(alone: None) -> None:
     plain, other = torch.nn.Linear(2, 2), torch.nn.Linear(3, 3)
     both = torch.optim.SGD([*plain.parameters(), *other.parameters()], lr=0.1)
@@ -448,7 +459,13 @@ def test_models_that_cannot_be_synchronised_are_refused(alone: None) -> None:
     optimizer = torch.optim.SGD(plain.parameters())
     assert "must be a torch.nn.Module, not list" in said(lambda: DiLoCo([1], optimizer))  # type: ignore[arg-type]
     in_ddp = torch.nn.parallel.DistributedDataParallel(plain)
-    assert "must be the module in DDP" in said(lambda: DiLoCo(in_ddp, optimizer))
+    for around in (in_ddp, torch.nn.Sequential(in_ddp)):
+        assert "must be the module in DDP" in said(lambda: DiLoCo(around, optimizer))  # noqa: B023
+    sharded = FullyShardedDataParallel(
+        torch.nn.Linear(2, 2), sharding_strategy=ShardingStrategy.NO_SHARD, device_id=torch.device("cpu")
+    )
+    for around in (sharded, torch.nn.Sequential(sharded)):
+        assert "must be whole at each rank, without FSDP" in said(lambda: DiLoCo(around, optimizer))  # noqa: B023
     assert "fragments must be 1..2" in said(lambda: DiLoCo(plain, optimizer, fragments=3))
     assert "codec default (the NICs', else by the number of ranks), path auto" in repr(
         DiLoCo(plain, optimizer)

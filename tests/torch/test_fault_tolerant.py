@@ -99,6 +99,7 @@ def commits() -> tuple[list[Any], list[str], list[str]]:
         said(lambda: FaultTolerantDiLoCo(manager, replicas, module, optimizer, delay=1)),
         said(lambda: CompressedGroup(codec="plane")),
         said(lambda: CompressedGroup(warm_up=3)),
+        said(lambda: CompressedGroup(scale="tensor")),
     ]
     return found, manager.errors, wrong
 
@@ -112,3 +113,4 @@ def test_a_step_counts_if_it_is_committed(gloo: Ranks) -> None:
     assert wrong[0] == "TypeError: FaultTolerantDiLoCo takes no delay"
     assert wrong[1].startswith("ValueError: ")
     assert wrong[2] == "TypeError: CompressedGroup() got an unexpected keyword argument 'warm_up'"
+    assert wrong[3].startswith("ValueError: scale 'tensor' needs compress_hook")

@@ -69,7 +69,8 @@ class DiLoCo:
     group
         A process group with any backend; None means the default one.
     codec, error_feedback
-        As in `CompressState`, but the default bound is that of `default_codec`. Each fragment has a residual.
+        As in `CompressState`, but no function of the step; the default is `default_codec`. Each fragment has
+        a residual.
     fragments
         Parts of the model that take turns: an exchange has fewer bytes, and there are as many more.
     delay
@@ -127,6 +128,8 @@ class DiLoCo:
         except Exception as error:  # the other ranks wait
             self._join(error)
         else:
+            for fragment in self._fragments:
+                fragment.put()  # of float64 weights, the anchor has float32's precision
             self._join()
 
     def step(self) -> bool:

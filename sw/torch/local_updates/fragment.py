@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 
 from ...codec import Codec
@@ -171,13 +172,16 @@ def split(parameters: Mapping[str, torch.Tensor], count: int) -> list[dict[str, 
 def trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
     """Return the parameters of a model that are trained, by name; tied ones once.
 
-    Raises ``TypeError`` for a model in DDP, and a parameter that is sharded, sparse or of another type.
-    ``ValueError`` if there are none, or if the optimizer trains one that the model does not have.
+    Raises ``TypeError`` for a model with DDP or FSDP in it, and a parameter that is sharded, sparse or of
+    another type. ``ValueError`` if there are none, or if the optimizer trains one that the model lacks.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
-    if isinstance(model, DistributedDataParallel):
-        raise TypeError("model must be the module in DDP, since DDP would send gradients in every step")
+    for part in model.modules():
+        if isinstance(part, DistributedDataParallel):
+            raise TypeError("model must be the module in DDP, since DDP would send gradients in every step")
+        if isinstance(part, FullyShardedDataParallel):
+            raise TypeError("model must be whole at each rank, without FSDP")
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer, not {brief(optimizer)}")
     found = {name: each for name, each in model.named_parameters() if each.requires_grad}
