@@ -102,11 +102,11 @@ class ErrorFeedback:
 
     @staticmethod
     def local_exponent(ranks: int) -> int:
-        """Return k of the bound 2^-k for local updates: 5 up to four ranks, then at most 1 / (8 ranks).
+        """Return k of the bound 2^-k for local updates: 5 up to two ranks, then at most 1 / (16 ranks).
 
-        Half a step of planes is then at most 1/8 of the power of two next to the largest value of any rank.
+        Half a step of planes is then at most 1/16 of the power of two next to the largest value of any rank.
         """
-        return min(14, max(5, 3 + (ranks - 1).bit_length()))
+        return min(14, max(5, 4 + (ranks - 1).bit_length()))
 
     def __call__(
         self, gradient: Floats, name: Hashable = "", *, scale: Scale = "auto", out: Floats | None = None

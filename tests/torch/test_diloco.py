@@ -136,9 +136,9 @@ def test_the_loop_of_the_page_has_the_same_bits(gloo: Ranks) -> None:
     assert one == by_page == other == other_by_page
 
 
-def test_the_default_bound_leaves_an_eighth_of_the_largest_value() -> None:
-    assert [default_codec(ranks) for ranks in (1, 4, 5, 8, 64)] == [
-        Codec(2.0**-k, "planes") for k in (5, 5, 6, 6, 9)
+def test_the_default_bound_leaves_a_sixteenth_of_the_largest_value() -> None:
+    assert [default_codec(ranks) for ranks in (1, 2, 3, 4, 5, 8, 64)] == [
+        Codec(2.0**-k, "planes") for k in (5, 5, 6, 6, 7, 7, 10)
     ]
 
 

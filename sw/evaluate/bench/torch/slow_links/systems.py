@@ -19,7 +19,7 @@ WORDS = (
     "h16:k10, h16:k8, h16:k6, h16:k5, h16:k4, h16:k6-plain, h16:k5-plain, h16:k5-tensor, h16:k6-deflated, "
     "h16:k5-deflated, h64:raw, h64:k8, h64:k6, h64:k5"
 ).split(", ")
-FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k8", "h16:k5")
+FEW = ("ddp:raw", "ddp:fp16", "ddp:powersgd2", "ddp:k10", "h16:raw", "h16:int8", "h16:k6", "h16:k5")
 _SYSTEM = re.compile(
     r"(?:ddp|h(?P<every>[1-9]\d{0,3})):"
     r"(?:raw|fp16|powersgd(?P<powersgd>[1-9]\d?)|int(?P<integers>[48])|top(?P<top>[1-9]\d?)"
