@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The tables and the chart of ``inceptionn bench slow-links``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, median
 from typing import Literal, NamedTuple
 
@@ -16,6 +16,10 @@ from .systems import System
 
 REFERENCE = "h16:raw"
 """The system whose bytes and time the others get, if it was measured; else the first."""
+
+
+SHOWN = 2.0
+"""The chart begins at so many times the least of the final losses."""
 
 
 class Trained(NamedTuple):
@@ -118,21 +122,31 @@ def times_tables(lines: Sequence[Row], steps: int) -> list[Table]:
 
 
 def chart(lines: Sequence[Row]) -> Draw:
-    """Loss over bytes, and over time on each link."""
+    """Loss over bytes, and over time on each link, from where it is `SHOWN` times the least one."""
     found = trained(lines)
-    label = {"ylabel": "loss, nats per byte"}
-    bytes_ = [
-        Curve(System.of(system).name, [sent / 1e6 for sent in each.sent[1:]], each.losses[1:])
-        for system, each in found.items()
-    ]
-    every = [Panel(curves=bytes_, axes={"xscale": "log", "xlabel": "MB sent by a rank", **label})]
-    for link, several in by_link(lines).items():
+    most = SHOWN * min((each.losses[-1] for each in found.values()), default=0)
+
+    def panel(label: str, units: Mapping[str, Sequence[float]]) -> Panel:
+        """Draw losses of systems over what each point of their curves has cost."""
         curves = []
-        for line in several:
-            if line["system"] in found:
-                each, step = found[line["system"]], sum(seconds(line))
-                times = [steps * step for steps in each.steps[1:]]
-                curves.append(Curve(System.of(line["system"]).name, times, each.losses[1:]))
-        axes = {"xscale": "log", "xlabel": f"seconds at {link}", **label}
-        every.append(Panel(curves=curves, axes=axes))
+        for system, cost in units.items():
+            losses = found[system].losses
+            at = next((n for n, loss in enumerate(losses) if loss <= most), len(losses) - 1)
+            curves.append(Curve(System.of(system).name, cost[at:], losses[at:]))
+        axes = {"xscale": "log", "xlabel": label, "ylabel": "loss, nats per byte"}
+        costs = [cost for curve in curves for cost in curve.x]
+        return Panel(curves=curves, axes=axes, ticks=_ticks(costs))
+
+    sent = {system: [bytes_ / 1e6 for bytes_ in each.sent] for system, each in found.items()}
+    every = [panel("MB sent by a rank", sent)]
+    for link, several in by_link(lines).items():
+        steps = {line["system"]: sum(seconds(line)) for line in several if line["system"] in found}
+        times = {system: [n * step for n in found[system].steps] for system, step in steps.items()}
+        every.append(panel(f"seconds at {link}", times))
     return panels(every, columns=4)
+
+
+def _ticks(costs: Sequence[float]) -> dict[float, str]:
+    """Return 1, 3, 10, 30 and so on, as far as these values reach."""
+    places = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 3)]
+    return {at: f"{at:g}" for at in places if costs and min(costs) <= at <= max(costs)}
