@@ -22,6 +22,25 @@ from .local_updates.fragment import Kept
 _KEY = "inceptionn.torch.torchft"
 
 
+class _ErrorInFuture(dist.Work):
+    """A work whose `wait` does not raise its error: torchft's hook for DDP would end its replica then."""
+
+    def __init__(self, work: dist.Work) -> None:
+        super().__init__()
+        self._work = work
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end; tell whether it was a good one."""
+        try:
+            return self._work.wait() if timeout is None else self._work.wait(timeout)
+        except Exception:  # which the future raises, and torchft reports
+            return False
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Return a future that completes with the tensors, or raises the error."""
+        return self._work.get_future()
+
+
 class CompressedGroup(ProcessGroupWrapper):
     """The process group of all replicas, for torchft's `Manager` and what uses it, and `FaultTolerantDiLoCo`.
 
@@ -51,6 +70,10 @@ class CompressedGroup(ProcessGroupWrapper):
         group = InceptionnProcessGroup(store, rank, size, self._timeout)
         self.state = compressed(group, self._codec, **self._settings)
         return group
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: object) -> dist.Work:
+        """Sum or average. An error, such as `PeerLost`, is raised by the future of the work alone."""
+        return _ErrorInFuture(super().allreduce(tensors, opts))
 
     def abort(self, errored: bool = True) -> None:
         """Close the connections of the present group."""
