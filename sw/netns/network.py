@@ -4,7 +4,7 @@
 from ..system.integers import integer
 from .cables import Cables
 from .iproute import NetworkError, batch, ip
-from .namespaces import Namespaces
+from .namespaces import Host, Namespaces
 from .units import bits_per_second, fraction, seconds
 
 DEFAULT_QUEUE = 0.05
@@ -109,12 +109,23 @@ class Network(Namespaces):
                    "mtu", str(self.mtu), "netns", switch, namespace=host.name)  # fmt: skip
             batch("ip", switch, [f"link set {port} master bridge0", f"link set {port} up"])
             address = f"address add {host.address}/{host.prefix} dev {INTERFACE}"
-            batch("ip", host.name, [address, f"link set {INTERFACE} up"])
+            hardware = f"link set {INTERFACE} address {_hardware_address(host.index)}"
+            batch("ip", host.name, [hardware, address, f"link set {INTERFACE} up", *self._neighbours(host)])
             if self.congestion is not None:
                 host.set(tcp_congestion_control=self.congestion)
         self.shape(self.rate)
         if self._cables is not None:
             self._cables.start()
+
+    def _neighbours(self, host: Host) -> list[str]:
+        """Return ip commands that tell a host all others' hardware addresses.
+
+        The kernel keeps 1,024 neighbours that it has asked for, in all namespaces together: too few for 33
+        hosts that all connect to each other.
+        """
+        others = {each.address: _hardware_address(each.index) for each in self.hosts if each is not host}
+        on = f"dev {INTERFACE} nud permanent"
+        return [f"neigh replace {address} lladdr {hardware} {on}" for address, hardware in others.items()]
 
     def _leave(self) -> None:
         if self._cables is not None:
@@ -128,3 +139,8 @@ class Network(Namespaces):
         limit = self.burst + int(self.rate / 8 * self.queue)
         bucket = f"tbf rate {round(self.rate)}bit burst {self.burst} limit {limit}"
         return [f"qdisc replace dev {device} root handle 1: {bucket}"]
+
+
+def _hardware_address(index: int) -> str:
+    """Return the address of a host's interface: one that is administered locally."""
+    return f"02:00:00:00:{index + 1 >> 8:02x}:{index + 1 & 0xFF:02x}"
