@@ -301,9 +301,10 @@ def _scale(agreed: _Agreed[B]) -> Call:
 def _kept(agreed: _Agreed[B], of_lanes: Scaling, spent: Spent) -> Lanes | KeptOnDemand:
     """Return what the codec keeps of a rank's own values and their residual. ``feedback`` has the rest.
 
-    It is in the result's array, or where that has 16-bit values in a new one of float32. For a ring in
-    software each part is made when the ring asks for it. Other algorithms need the whole array at once, and
-    so does a scaling that is multiplied into the lanes, ``of_lanes``.
+    It is in the result's array, or where that has 16-bit values in a new one of float32. A rank without
+    others sends nothing, so it keeps all of them, and no residual is left. For a ring in software each part
+    is made when the ring asks for it. Other algorithms need the whole array at once, and so does a scaling
+    that is multiplied into the lanes, ``of_lanes``.
     """
     prepared, lanes = agreed.prepared, agreed.prepared.loaded.lanes
     assert prepared.feedback is not None

@@ -143,4 +143,4 @@ class Network(Namespaces):
 
 def _hardware_address(index: int) -> str:
     """Return the address of a host's interface: one that is administered locally."""
-    return f"02:00:00:00:{index + 1 >> 8:02x}:{index + 1 & 0xFF:02x}"
+    return "02:00:" + (index + 1).to_bytes(4, "big").hex(":")

@@ -33,7 +33,7 @@ class _ErrorInFuture(dist.Work):
         """Wait for the end; tell whether it was a good one."""
         try:
             return self._work.wait() if timeout is None else self._work.wait(timeout)
-        except Exception:  # which the future raises, and torchft reports
+        except Exception:  # the future raises it, and torchft reports that
             return False
 
     def get_future(self) -> torch.futures.Future[Any]:

@@ -129,7 +129,7 @@ class DiLoCo:
             self._join(error)
         else:
             for fragment in self._fragments:
-                fragment.put()  # of float64 weights, the anchor has float32's precision
+                fragment.put()  # rounds float64 weights to their anchor: ranks compare anchors alone
             self._join()
 
     def step(self) -> bool:

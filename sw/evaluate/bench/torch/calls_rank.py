@@ -17,8 +17,10 @@ from ..common.rank import Plan, tell
 
 PARTS = ("agreeing", "codec", "waiting", "sending")
 CODED, FED, AGREED, GLOO = "compressed", "with feedback", "exchange", "gloo"
-_VALUES, _FEWEST, _MOST, _OF_RANKS = 4_000_000, 2, 200, 800
-"""Values of the calls of a turn, and the numbers of calls; the last one is divided by the ranks."""
+_VALUES, _FEWEST, _MOST = 4_000_000, 2, 200
+"""Values of the calls of a turn, and the numbers of calls."""
+_CALLS_BY_RANKS = 800
+"""The most calls of a turn, times the ranks: 64 hosts on two processors take seconds for a few calls."""
 
 
 def main(transport: Transport, plan: Plan) -> None:
@@ -38,7 +40,7 @@ def main(transport: Transport, plan: Plan) -> None:
         }
         if gloo is not None:
             ways[GLOO] = partial(gloo, given)
-        calls = max(_FEWEST, min(_MOST, _OF_RANKS // transport.size, _VALUES // count))
+        calls = max(_FEWEST, min(_MOST, _CALLS_BY_RANKS // transport.size, _VALUES // count))
         times: dict[str, list[float]] = {name: [] for name in ways}
         parts: list[dict[str, float]] = []
         for turn in range(plan["repeats"] + 1):  # the first is not counted: it opens and loads what it needs

@@ -16,8 +16,6 @@ from .systems import System
 
 REFERENCE = "h16:raw"
 """The system whose bytes and time the others get, if it was measured; else the first."""
-
-
 SHOWN = 2.0
 """The chart begins at so many times the least of the final losses."""
 
@@ -126,16 +124,15 @@ def chart(lines: Sequence[Row]) -> Draw:
     found = trained(lines)
     most = SHOWN * min((each.losses[-1] for each in found.values()), default=0)
 
-    def panel(label: str, units: Mapping[str, Sequence[float]]) -> Panel:
-        """Draw losses of systems over what each point of their curves has cost."""
+    def panel(label: str, costs: Mapping[str, Sequence[float]]) -> Panel:
+        """Draw the losses of systems over the cost of each point: bytes or time until then."""
         curves = []
-        for system, cost in units.items():
+        for system, cost in costs.items():
             losses = found[system].losses
             at = next((n for n, loss in enumerate(losses) if loss <= most), len(losses) - 1)
             curves.append(Curve(System.of(system).name, cost[at:], losses[at:]))
         axes = {"xscale": "log", "xlabel": label, "ylabel": "loss, nats per byte"}
-        costs = [cost for curve in curves for cost in curve.x]
-        return Panel(curves=curves, axes=axes, ticks=_ticks(costs))
+        return Panel(curves=curves, axes=axes, ticks=_ticks([x for curve in curves for x in curve.x]))
 
     sent = {system: [bytes_ / 1e6 for bytes_ in each.sent] for system, each in found.items()}
     every = [panel("MB sent by a rank", sent)]
@@ -146,7 +143,7 @@ def chart(lines: Sequence[Row]) -> Draw:
     return panels(every, columns=4)
 
 
-def _ticks(costs: Sequence[float]) -> dict[float, str]:
+def _ticks(values: Sequence[float]) -> dict[float, str]:
     """Return 1, 3, 10, 30 and so on, as far as these values reach."""
     places = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 3)]
-    return {at: f"{at:g}" for at in places if costs and min(costs) <= at <= max(costs)}
+    return {at: f"{at:g}" for at in places if values and min(values) <= at <= max(values)}
